@@ -1,0 +1,30 @@
+"""headway: a self-hosted AI platform. What is importable here is the public surface; it loads on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from headway.client import Client
+    from headway.script import log, resume, save_checkpoint, should_stop
+
+#: public name -> module that holds it; loaded on first use so that `import headway` costs nothing in a script.
+_WHERE = {
+    "Client": "headway.client",
+    "log": "headway.script",
+    "resume": "headway.script",
+    "save_checkpoint": "headway.script",
+    "should_stop": "headway.script",
+}
+
+__all__ = ["Client", "__version__", "log", "resume", "save_checkpoint", "should_stop"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'headway' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -1,0 +1,1 @@
+"""Where runs live: `base` is the contract, one module an engine."""

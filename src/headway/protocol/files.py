@@ -1,0 +1,204 @@
+"""The attempt's folder and how its files are read and written.
+
+A file is written whole and renamed into place, or appended by exactly one writer. A reader of an appended file takes
+complete lines only and remembers the byte where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AttemptFolder:
+    """`<root>/attempts/<attempt>/` and the paths in it."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, root: Path, attempt: str) -> AttemptFolder:
+        return cls(root / "attempts" / attempt)
+
+    @property
+    def launch(self) -> Path:
+        return self.path / "launch.json"
+
+    @property
+    def fence(self) -> Path:
+        """Holds a decimal number; a runner whose own number is smaller stops itself."""
+        return self.path / "fence"
+
+    @property
+    def stop(self) -> Path:
+        """`{"grace": seconds, "cause": "stopped" | ..., "message": str}`: asks the runner to end the attempt."""
+        return self.path / "stop.json"
+
+    @property
+    def code(self) -> Path:
+        """The run's code snapshot, unpacked for this attempt; the working folder."""
+        return self.path / "code"
+
+    @property
+    def data(self) -> Path:
+        return self.path / "data"
+
+    @property
+    def checkpoints(self) -> Path:
+        """CHECKPOINT_PATH: where the script saves; nothing here is vouched for until it is published elsewhere."""
+        return self.path / "checkpoints"
+
+    @property
+    def work(self) -> Path:
+        """Scratch of the helper and the evaluation worker."""
+        return self.path / "work"
+
+    def node(self, index: int = 0) -> NodeFolder:
+        return NodeFolder(self.path / f"node-{index}")
+
+
+@dataclass(frozen=True)
+class NodeFolder:
+    """`node-<n>/`: what one runner reports. Only that runner writes here."""
+
+    path: Path
+
+    @property
+    def runner(self) -> Path:
+        """`{"pid", "started", "boot", "at", "sockets": path}`: claimed exclusively, so that one runner only can start."""
+        return self.path / "runner.json"
+
+    @property
+    def diag_log(self) -> Path:
+        return self.path / "diag.log"
+
+    @property
+    def run_log(self) -> Path:
+        return self.path / "run.log"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def metrics(self) -> Path:
+        """Lines `{"t": seconds, "step": int, "name": str, "value": float, "rank": int}`."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def usage(self) -> Path:
+        return self.path / "usage.jsonl"
+
+    @property
+    def heartbeat(self) -> Path:
+        """Its modification time is the heartbeat; its content the time in seconds."""
+        return self.path / "heartbeat"
+
+    @property
+    def exit(self) -> Path:
+        return self.path / "exit.json"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes under a temporary name beside `path`, fsyncs, renames. Raises OSError; `path` is then untouched."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`write_whole` of `value` as JSON."""
+    write_whole(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def read_json(path: Path) -> Any:
+    """The value in `path`; None when there is no such file. Raises ValueError when it is not JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def read_lines(path: Path, offset: int, limit: int = 1 << 20) -> tuple[list[bytes], int]:
+    """Complete lines from byte `offset` on (at most about `limit` bytes) and the offset behind the last of them.
+
+    A missing file reads as empty. The newline is stripped. A line longer than `limit` is returned whole.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            block = file.read(limit)
+            if block and b"\n" not in block:
+                block += file.readline()
+    except FileNotFoundError:
+        return [], offset
+    end = block.rfind(b"\n") + 1
+    return (block[: end - 1].split(b"\n") if end else []), offset + end
+
+
+def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """JSON objects, one a line, from `offset` on, and the new offset. A line that is no JSON object is left out."""
+    lines, offset = read_lines(path, offset)
+    found = []
+    for line in lines:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found, offset
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of run.log or diag.log: `<seconds.micro> <rank> <stream> <text>`, separated by single spaces.
+
+    stream: `o` stdout, `e` stderr, `h` headway's own words (diagnostic log; rank 0).
+    """
+
+    time: float
+    rank: int
+    stream: str
+    text: str
+
+    def render(self) -> str:
+        return f"{self.time:.6f} {self.rank} {self.stream} {self.text}\n"
+
+    @classmethod
+    def parse(cls, line: str) -> LogLine:
+        """A line that was not written by a runner is kept as text with time 0."""
+        head, _, rest = line.partition(" ")
+        rank, _, rest = rest.partition(" ")
+        stream, _, text = rest.partition(" ")
+        try:
+            return cls(float(head), int(rank), stream, text)
+        except ValueError:
+            return cls(0.0, 0, "h", line)
+
+
+def log_lines(path: Path, offset: int = 0) -> Iterator[tuple[LogLine, int]]:
+    """Each complete line from `offset` on with the offset behind it."""
+    while True:
+        lines, after = read_lines(path, offset)
+        if not lines:
+            return
+        for line in lines:
+            offset += len(line) + 1
+            yield LogLine.parse(line.decode("utf-8", "replace")), offset
+        offset = after

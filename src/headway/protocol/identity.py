@@ -1,0 +1,74 @@
+"""Which process is meant: a process id alone is reused, its start time and the boot make it unique."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Identity:
+    pid: int
+    #: start time in clock ticks since boot (field 22 of /proc/<pid>/stat)
+    started: int
+    #: the kernel's boot id
+    boot: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Identity:
+        return cls(pid=int(raw["pid"]), started=int(raw["started"]), boot=str(raw["boot"]))
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _started(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # the command may hold spaces and brackets: what follows the last bracket is field 3 on
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == b"Z" else int(fields[19])
+
+
+def of(pid: int) -> Identity | None:
+    """The identity of the process that has `pid` now; None when there is none (or only its zombie)."""
+    started = _started(pid)
+    return None if started is None else Identity(pid, started, _boot())
+
+
+def own() -> Identity:
+    found = of(os.getpid())
+    assert found is not None
+    return found
+
+
+def alive(identity: Identity) -> bool:
+    """Whether exactly this process still runs; a process that took over its id does not count."""
+    return of(identity.pid) == identity
+
+
+def send_signal(identity: Identity, number: int) -> bool:
+    """Sends a signal to exactly this process; False when it is gone."""
+    try:
+        fd = os.pidfd_open(identity.pid)
+    except OSError:
+        return False
+    try:
+        if not alive(identity):
+            return False
+        import signal
+
+        signal.pidfd_send_signal(fd, number)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)

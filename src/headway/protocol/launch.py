@@ -1,0 +1,56 @@
+"""`launch.json`: all that a runner needs to know, written once before the start."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+#: raised when a runner finds a launch.json that it cannot understand
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One attempt as the runner sees it. Paths are absolute; durations are seconds."""
+
+    attempt: str
+    run: int
+    number: int
+    project: str
+    #: program and arguments; a first word without a slash is looked up in the PATH of `environment`
+    command: list[str]
+    #: the user process's whole environment but for what the runner adds (ranks, sockets, rendezvous)
+    environment: dict[str, str]
+    #: working folder; made by the runner when missing
+    cwd: str
+    #: processes on each node
+    processes: int = 1
+    #: [{"name": str, "address": str, "accelerators": [int, ...]}], one an own runner
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    #: running time after which the runner ends the attempt; None: no limit
+    max_duration: float | None = None
+    #: from SIGTERM to SIGKILL
+    grace: float = 30.0
+    #: resident memory over all processes after which the runner ends the attempt; None: not watched
+    memory_bytes: int | None = None
+    #: metric patterns for run.log: [{"name": str, "regex": str}] with one group; built-in ones apply besides
+    metric_patterns: list[dict[str, str]] = field(default_factory=list)
+    #: command of the helper process (headway's own interpreter); None: this attempt needs none
+    helper: list[str] | None = None
+    #: what the helper has to do; see `headway.helper`
+    plan: dict[str, Any] = field(default_factory=dict)
+    #: folder of hint sockets; see `protocol.hints`
+    hints: str | None = None
+    #: bytes of run.log after which lines are dropped with a notice
+    log_limit: int = 1 << 30
+    version: int = VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Launch:
+        """Raises ValueError when `raw` is of another version."""
+        if raw.get("version") != VERSION:
+            raise ValueError(f"launch.json has version {raw.get('version')!r}; this runner reads {VERSION}")
+        return cls(**raw)

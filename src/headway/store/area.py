@@ -1,0 +1,40 @@
+"""What every area of queries shares: rows in, frozen values out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+T = TypeVar("T")
+
+
+class Area:
+    """Queries of one area on one transaction's connection; made by `Transaction`, never kept beyond it."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def _one(self, kind: type[T], statement: sa.Executable) -> T | None:
+        row = self._connection.execute(statement).mappings().first()
+        return None if row is None else kind(**row)
+
+    def _all(self, kind: type[T], statement: sa.Executable) -> list[T]:
+        return [kind(**row) for row in self._connection.execute(statement).mappings()]
+
+    def _scalar(self, statement: sa.Executable) -> Any:
+        return self._connection.execute(statement).scalar()
+
+    def _insert(self, kind: type[T], table: sa.Table, **values: Any) -> T:
+        """Inserts and returns the row as stored, generated id included."""
+        row = self._connection.execute(sa.insert(table).values(**values).returning(table)).mappings().one()
+        return kind(**row)
+
+    def _insert_many(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+        if rows:
+            self._connection.execute(sa.insert(table), list(rows))
+
+    def _update(self, table: sa.Table, where: sa.ColumnElement[bool], **changes: Any) -> int:
+        """Changes the rows that `where` names and returns how many there were."""
+        return self._connection.execute(sa.update(table).where(where).values(**changes)).rowcount

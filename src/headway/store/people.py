@@ -1,0 +1,78 @@
+"""Users, their tokens, projects and members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from headway.rules.access import Role
+from headway.rules.records import Member, Project, Token, User
+from headway.store.area import Area
+from headway.store.tables import members, projects, tokens, users
+
+
+class People(Area):
+    def add_user(self, *, name: str, is_admin: bool, is_service: bool = False, now: float) -> User:
+        return self._insert(User, users, name=name, is_admin=is_admin, is_service=is_service, created_at=now)
+
+    def user(self, name: str) -> User | None:
+        return self._one(User, sa.select(users).where(users.c.name == name))
+
+    def users(self) -> list[User]:
+        return self._all(User, sa.select(users).order_by(users.c.id))
+
+    def add_token(self, *, user_id: int, name: str, hash: str, now: float, expires_at: float | None = None) -> Token:
+        return self._insert(
+            Token, tokens, user_id=user_id, name=name, hash=hash, created_at=now, expires_at=expires_at, revoked_at=None
+        )
+
+    def by_token(self, hash: str) -> tuple[User, Token] | None:
+        """The token with this hash, revoked and expired ones too, and whose it is."""
+        token = self._one(Token, sa.select(tokens).where(tokens.c.hash == hash))
+        if token is None:
+            return None
+        user = self._one(User, sa.select(users).where(users.c.id == token.user_id))
+        assert user is not None
+        return user, token
+
+    def tokens(self, user_id: int) -> list[Token]:
+        return self._all(Token, sa.select(tokens).where(tokens.c.user_id == user_id).order_by(tokens.c.id))
+
+    def revoke_token(self, token_id: int, now: float) -> None:
+        self._update(tokens, (tokens.c.id == token_id) & tokens.c.revoked_at.is_(None), revoked_at=now)
+
+    def add_project(self, *, name: str, now: float) -> Project:
+        return self._insert(Project, projects, name=name, quota_bytes=None, quota_files=None, created_at=now)
+
+    def project(self, name: str) -> Project | None:
+        return self._one(Project, sa.select(projects).where(projects.c.name == name))
+
+    def project_by_id(self, project_id: int) -> Project:
+        found = self._one(Project, sa.select(projects).where(projects.c.id == project_id))
+        assert found is not None, f"project {project_id} is referred to and not there"
+        return found
+
+    def projects(self) -> list[Project]:
+        return self._all(Project, sa.select(projects).order_by(projects.c.name))
+
+    def change_project(self, project_id: int, **changes: Any) -> None:
+        """changes: `quota_bytes`, `quota_files`."""
+        self._update(projects, projects.c.id == project_id, **changes)
+
+    def role(self, project_id: int, user_id: int) -> Role | None:
+        role: Role | None = self._scalar(
+            sa.select(members.c.role).where(members.c.project_id == project_id, members.c.user_id == user_id)
+        )
+        return role
+
+    def members(self, project_id: int) -> list[Member]:
+        return self._all(Member, sa.select(members).where(members.c.project_id == project_id))
+
+    def set_role(self, project_id: int, user_id: int, role: Role | None) -> None:
+        """None takes the membership away."""
+        where = (members.c.project_id == project_id) & (members.c.user_id == user_id)
+        if role is None:
+            self._connection.execute(sa.delete(members).where(where))
+        elif not self._update(members, where, role=role):
+            self._insert(Member, members, project_id=project_id, user_id=user_id, role=role)
