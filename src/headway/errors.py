@@ -72,6 +72,7 @@ def from_answer(status: int, error: dict[str, str]) -> HeadwayError:
 
     status: the HTTP status; error: the object under `error`. An unknown status becomes `FailedError`.
     """
+    kind: type[HeadwayError]
     for kind in (ForbiddenError, UsageError, RefusedError, UnauthorizedError, NotFoundError, UnreachableError):
         if kind.status == status:
             break

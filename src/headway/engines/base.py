@@ -64,7 +64,7 @@ class Engine(ABC):
 
     @abstractmethod
     def stop(self, attempt: str, *, grace: float, cause: str, message: str) -> None:
-        """Asks the attempt to end: SIGTERM now, SIGKILL after `grace` seconds. cause: a `protocol.exits.Cause` value."""
+        """Asks the attempt to end: SIGTERM now, SIGKILL after `grace` seconds. cause: a value of `Cause`."""
 
     @abstractmethod
     def sweep(self, attempt: str) -> None:

@@ -14,14 +14,15 @@ LAUNCHED = "launched"
 #: a checkpoint was checked: `name`, `path` (under the root), `step`, `epoch`, `metrics`, `bytes`, `sha256`, `format`,
 #: `valid`, `reason`
 CHECKPOINT = "checkpoint"
-#: a cell's output was published: `cell`, `publication`, `score`, `scores`, `outputs` [{"name","bytes","sha256","kind"}], `path`,
-#: `seconds`; or `found` true when it had been published before and was verified again
+#: a cell's output was published: `cell`, `publication`, `score`, `scores`, `outputs` [{name, bytes, sha256, kind}],
+#: `path`, `seconds`; or `found` true when it had been published before and was verified again
 CELL = "cell"
 #: a cell was tried and gave nothing valid: `cell`, `reason`
 CELL_INVALID = "cell_invalid"
 #: a cell is being worked on: `cell`
 CELL_STARTED = "cell_started"
-#: a target is full: `cause` (no_space, no_inodes, over_quota, read_only, no_permission, io_error), `path`, `message`, `remedy`, `figures`
+#: a target is full: `cause` (no_space, no_inodes, over_quota, read_only, no_permission, io_error), `path`, `message`,
+#: `remedy`, `figures`
 PAUSED = "paused"
 #: the cause is gone
 RESUMED = "resumed"

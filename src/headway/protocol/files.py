@@ -69,7 +69,7 @@ class NodeFolder:
 
     @property
     def runner(self) -> Path:
-        """`{"pid", "started", "boot", "at", "sockets": path}`: claimed exclusively, so that one runner only can start."""
+        """`{"pid", "started", "boot", "at", "sockets": path}`: claimed exclusively: one runner can start."""
         return self.path / "runner.json"
 
     @property

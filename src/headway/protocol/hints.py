@@ -52,7 +52,7 @@ def send(where: str | os.PathLike[str] | None, topic: str, detail: str = "") -> 
 
 
 class Listener:
-    """A place where hints arrive. `fileno()` makes it fit for selectors and event loops; it never blocks on `receive`."""
+    """A place where hints arrive. `fileno()` makes it fit for selectors and event loops; `receive` never blocks."""
 
     def __init__(self, where: Path, name: str) -> None:
         """Makes `where` (owner only) and binds `<name>-<pid>.sock` in it. Raises OSError when that fails."""

@@ -24,7 +24,7 @@ MASTER_PORT = "MASTER_PORT"
 #: accelerators the run owns, as indices separated by commas; empty when it owns none
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
-#: Unix datagram socket of the runner: one JSON object a datagram, `{"metric": {...}}` or `{"event": ...}` (script -> runner)
+#: Unix datagram socket of the runner: JSON datagrams `{"metric": {...}}` or `{"event": ...}`
 CHANNEL = "HEADWAY_CHANNEL"
 #: Unix stream socket of the helper: JSON lines, request and answer in turn (evaluation worker -> helper)
 HELPER = "HEADWAY_HELPER"

@@ -1,4 +1,4 @@
-"""The record's contract: a unit of work over areas of queries. `headway.testing.stores` holds every implementation to it.
+"""The record's contract: a unit of work over areas of queries, held by `headway.testing.stores` for every store.
 
 - `begin()` opens a transaction that may write: all of it is committed when the block ends, none of it when it raises.
   Writers are serialised where they touch the same rows (SQLite: always), so a read followed by a write in one

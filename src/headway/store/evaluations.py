@@ -63,7 +63,7 @@ class Evaluations(Area):
             .where(cells.c.evaluation_id == evaluation_id)
             .group_by(cells.c.state)
         )
-        return {state: count for state, count in rows}
+        return {row[0]: row[1] for row in rows}
 
     def ran(self, evaluation_id: int) -> int:
         """Outputs published for the evaluation's cells, ever."""

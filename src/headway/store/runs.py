@@ -73,7 +73,7 @@ class Runs(Area):
         rows = self._connection.execute(
             sa.select(runs.c.state, sa.func.count()).where(runs.c.project_id == project_id).group_by(runs.c.state)
         )
-        return {state: count for state, count in rows}
+        return {row[0]: row[1] for row in rows}
 
     # attempts
 

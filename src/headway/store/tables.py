@@ -1,4 +1,4 @@
-"""The tables. `rules.records` has the same fields with their meaning; migrations make them, a test holds the two equal."""
+"""The tables. `rules.records` has the same fields with their meaning; migrations make them, tests compare."""
 
 from __future__ import annotations
 

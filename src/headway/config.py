@@ -1,0 +1,190 @@
+"""The settings and where each came from: flags > HEADWAY_* variables > HOME/config.yaml > defaults.
+
+Standard library only (PyYAML is loaded when there is a config.yaml), because the supervisor keeps this in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.errors import UsageError
+from headway.protocol import hints
+
+DEFAULT_PORT = 8400
+
+#: what may be set, with one sentence each; `home` alone cannot stand in the file
+KEYS: dict[str, str] = {
+    "home": "Folder with headway's state.",
+    "root": "Shared root: attempts, outputs, checkpoints. Every node must see it at the same path.",
+    "database": "sqlite:///PATH or postgresql://USER@HOST/NAME.",
+    "objects": "Object store: file:///PATH or s3://BUCKET/PREFIX.",
+    "host": "Address that the public port is bound to.",
+    "port": "The public port.",
+    "currency": "Currency of prices and bills.",
+    "cache": "Folder on each node for fetched data.",
+    "node_file": "YAML file that declares nodes and accelerators instead of finding them.",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    home: Path
+    root: Path
+    database: str
+    objects: str
+    host: str
+    port: int
+    currency: str
+    cache: Path
+    node_file: Path | None
+
+    @property
+    def hints(self) -> Path:
+        return hints.folder(self.home)
+
+    @property
+    def lock_file(self) -> Path:
+        """Held (flock) by the one supervisor of this home."""
+        return self.home / "lock"
+
+    @property
+    def up_file(self) -> Path:
+        """Written by a running supervisor: `{"url", "host", "port", "pid", "identity", "started", "parts"}`."""
+        return self.home / "up.json"
+
+    @property
+    def admin_token_file(self) -> Path:
+        return self.home / "admin.token"
+
+    @property
+    def gateway_token_file(self) -> Path:
+        return self.home / "gateway.token"
+
+    @property
+    def log_folder(self) -> Path:
+        return self.home / "log"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    settings: Settings
+    #: key -> "flag", "HEADWAY_PORT", "/home/x/.headway/config.yaml" or "default"
+    sources: dict[str, str]
+
+
+def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Loaded:
+    """The settings of this process.
+
+    flags: values from the command line; None counts as not given. environment: `os.environ` when None.
+    Raises UsageError for an unknown key (with the nearest known one) or a value of the wrong kind.
+    """
+    environment = os.environ if environment is None else environment
+    given = {k: v for k, v in (flags or {}).items() if v is not None}
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+
+    def settle(key: str, default: Any, filed: Mapping[str, Any], file: Path | None) -> Any:
+        variable = f"HEADWAY_{key.upper()}"
+        if key in given:
+            values[key], sources[key] = given[key], "flag"
+        elif environment.get(variable):
+            values[key], sources[key] = environment[variable], variable
+        elif key in filed:
+            values[key], sources[key] = filed[key], str(file)
+        else:
+            values[key], sources[key] = default, "default"
+        return values[key]
+
+    home = Path(settle("home", ".headway", {}, None)).expanduser().absolute()
+    file = home / "config.yaml"
+    filed = _read(file)
+    root = Path(settle("root", home / "root", filed, file)).expanduser().absolute()
+    settle("database", f"sqlite:///{home / 'headway.db'}", filed, file)
+    settle("objects", f"file://{root / 'objects'}", filed, file)
+    settle("host", "127.0.0.1", filed, file)
+    settle("port", DEFAULT_PORT, filed, file)
+    settle("currency", "USD", filed, file)
+    settle("cache", home / "cache", filed, file)
+    default_nodes = home / "nodes.yaml"
+    settle("node_file", default_nodes if default_nodes.exists() else None, filed, file)
+    settings = Settings(
+        home=home,
+        root=root,
+        database=str(values["database"]),
+        objects=str(values["objects"]),
+        host=str(values["host"]),
+        port=_port(values["port"], sources["port"]),
+        currency=str(values["currency"]),
+        cache=Path(values["cache"]).expanduser().absolute(),
+        node_file=_node_file(values["node_file"], sources["node_file"]),
+    )
+    return Loaded(settings, sources)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.", "Make it readable, or move it away.") from error
+    import yaml
+
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}.", "Correct that line.") from error
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise UsageError(
+            f"{file} holds a {type(raw).__name__}, not keys with values.", "Write lines like `port: 8400`."
+        )
+    known = [k for k in KEYS if k != "home"]
+    for key in raw:
+        if key not in known:
+            from headway.rules.nearest import unknown
+
+            raise unknown("key", str(key), known, str(file))
+    return raw
+
+
+def _port(value: Any, source: str) -> int:
+    try:
+        port = int(value)
+    except (TypeError, ValueError):
+        port = -1
+    if isinstance(value, bool) or not 0 <= port <= 65535:
+        raise UsageError(
+            f"port {value!r} ({source}) is no port.", "Give a number from 1 to 65535, or 0 for a free one."
+        )
+    return port
+
+
+def _node_file(value: Any, source: str) -> Path | None:
+    if value is None:
+        return None
+    path = Path(value).expanduser().absolute()
+    if not path.is_file():
+        raise UsageError(f"node_file {str(value)!r} ({source}) is no file.", "Give the path of a YAML file of nodes.")
+    return path
+
+
+def flags_of(settings: Settings) -> dict[str, str]:
+    """The environment that gives another headway process exactly these settings."""
+    plain = {
+        "home": settings.home,
+        "root": settings.root,
+        "database": settings.database,
+        "objects": settings.objects,
+        "host": settings.host,
+        "port": settings.port,
+        "currency": settings.currency,
+        "cache": settings.cache,
+        "node_file": settings.node_file,
+    }
+    return {f"HEADWAY_{k.upper()}": str(v) for k, v in plain.items() if v is not None}
