@@ -1,0 +1,125 @@
+"""Trains the network on the digits. An ordinary PyTorch script: it runs alone, under torchrun, and on headway.
+
+Environment: DATA_PATH (default data), CHECKPOINT_PATH (default checkpoints), RESUME_FROM (a checkpoint to go on from),
+and torch's own RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT for several processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from net import Net, read_split
+
+BATCH = 32
+
+
+def shifted(images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
+    """Every image moved by up to one pixel and with a little noise, so that the network does not learn by heart."""
+    padded = nn.functional.pad(images, (1, 1, 1, 1))
+    rows, columns = torch.randint(0, 3, (2, len(images)), generator=random)
+    span = torch.arange(8)
+    moved = padded[
+        torch.arange(len(images))[:, None, None],
+        0,
+        (rows[:, None] + span)[:, :, None],
+        (columns[:, None] + span)[:, None, :],
+    ].unsqueeze(1)
+    return (moved + 0.05 * torch.randn(images.shape, generator=random)).clamp(0, 1)
+
+
+def save(path: Path, state: dict) -> None:
+    """Whole or not at all: under another name first, then renamed."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with open(unfinished, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+
+
+def train_epoch(
+    model: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor, seed: int, rank: int
+) -> float:
+    """One pass over this rank's share of the data, in an order that `seed` decides; the mean loss of all ranks."""
+    world = dist.get_world_size() if dist.is_initialized() else 1
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
+    # the same number of images on every rank, or the ranks would wait for each other for ever
+    share = order[: len(order) // world * world][rank::world]
+    random = torch.Generator().manual_seed(seed * 1009 + rank)
+    total = torch.zeros(2)
+    model.train()
+    for batch in share.split(BATCH):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(shifted(images[batch], random)), labels[batch])
+        loss.backward()
+        optimizer.step()
+        total += torch.tensor([loss.item() * len(batch), len(batch)])
+    if dist.is_initialized():
+        dist.all_reduce(total)
+    return (total[0] / total[1]).item()
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
+    model.eval()
+    return (model(images).argmax(1) == labels).float().mean().item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=2e-3, help="learning rate at the start (default 0.002)")
+    arguments = parser.parse_args()
+
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    torch.set_num_threads(1)
+    torch.manual_seed(arguments.seed)
+    if world > 1:
+        if os.environ.get("MASTER_ADDR") in ("127.0.0.1", "localhost") and os.path.exists("/sys/class/net/lo"):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        dist.init_process_group("gloo")
+
+    data = Path(os.environ.get("DATA_PATH", "data"))
+    images, labels = read_split(data / "train")
+    val_images, val_labels = read_split(data / "val")
+
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), lr=arguments.lr)
+    done = 0
+    if resume := os.environ.get("RESUME_FROM"):
+        state = torch.load(resume, map_location="cpu", weights_only=True)
+        net.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        done = state["epoch"]
+        if rank == 0:
+            print(f"goes on from {resume}, epoch {done}", flush=True)
+    model = DistributedDataParallel(net) if world > 1 else net
+
+    checkpoints = Path(os.environ.get("CHECKPOINT_PATH", "checkpoints"))
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    for epoch in range(done + 1, arguments.epochs + 1):
+        # everything that varies follows from the epoch, so that a resumed run does the same as an unbroken one
+        for group in optimizer.param_groups:
+            group["lr"] = arguments.lr * 0.5 * (1 + math.cos(math.pi * (epoch - 1) / arguments.epochs))
+        loss = train_epoch(model, optimizer, images, labels, arguments.seed * 100_003 + epoch, rank)
+        if rank == 0:
+            state = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+            save(checkpoints / f"epoch-{epoch:02d}.pt", state)
+            score = accuracy(net, val_images, val_labels)
+            print(f"epoch {epoch}/{arguments.epochs} loss={loss:.4f} val_accuracy={score:.4f}", flush=True)
+    if world > 1:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""`headway dataset`: push, list, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headway.cli import common
+from headway.errors import FailedError
+
+app = common.group("Datasets: named, immutable, content-addressed versions.")
+Reference = Annotated[str, typer.Argument(help="Name, or NAME@VERSION.", show_default=False)]
+
+
+@app.command()
+def push(
+    name: Annotated[str, typer.Argument(help="Name of the dataset.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder with the files.", show_default=False)],
+    as_json: common.AsJson = False,
+) -> None:
+    """Push a folder as a new version; contents that are there already are not sent again."""
+    from headway.cli.progress import bytes_shown
+    from headway.client import push as pushing
+    from headway.client import statistics
+
+    pushing_folder = folder.absolute()
+    if pushing_folder.is_dir():
+        found = statistics.of(pushing_folder, [f.path for f in pushing.scan(pushing_folder)])
+    else:
+        found = {}
+    with common.client() as client, bytes_shown(f"pushing {name}", quiet=as_json) as progress:
+        view = client.datasets.push(name, pushing_folder, statistics=found, progress=progress)
+    if as_json:
+        common.print_json(view)
+        return
+    print_version(view)
+    common.next_step(f"headway dataset verify {name}@{view.version}", f"headway job submit --data {name} -- COMMAND")
+
+
+def print_version(view: Any) -> None:
+    """A version and its statistics. view: a `wire.products.DatasetVersionView`."""
+    from headway.rules.units import render_size
+
+    common.print_fields(
+        {
+            "dataset": f"{view.name}@{view.version}",
+            "files": view.files,
+            "size": render_size(view.bytes),
+            "digest": view.digest[:16],
+            "source": view.source,
+            "pushed": f"{common.ago(view.created_at)} by {view.created_by}",
+        }
+    )
+    print_statistics(view.statistics)
+
+
+def print_statistics(statistics: dict[str, Any]) -> None:
+    """Labels a split, then pixels, then warnings."""
+    splits = statistics.get("splits") or {}
+    labels = sorted({label for counts in splits.values() for label in counts})
+    if labels and len(labels) <= 30:
+        rows = [[s, *(c.get(label, 0) for label in labels), sum(c.values())] for s, c in splits.items()]
+        common.print_table(["split", *labels, "all"], rows)
+    elif labels:
+        common.print_table(["split", "labels", "images"], [[s, len(c), sum(c.values())] for s, c in splits.items()])
+    images = statistics.get("images")
+    if images:
+        sizes = ", ".join(f"{size} ({n})" for size, n in images["sizes"].items())
+        mean = ", ".join(f"{m:.1f}" for m in images["mean"])
+        std = ", ".join(f"{s:.1f}" for s in images["std"])
+        print(f"pixels: {images['read']} images read, {sizes}; mean {mean}, standard deviation {std} (of 255)")
+    for warning in statistics.get("warnings") or []:
+        print(f"warning: {warning}")
+
+
+@app.command()
+def ls(
+    name: Annotated[str | None, typer.Argument(help="Versions of this one.", show_default=False)] = None,
+    as_json: common.AsJson = False,
+) -> None:
+    """List datasets, or the versions of one."""
+    from headway.rules.units import render_size
+
+    with common.client() as client:
+        found = client.datasets.versions(name) if name else client.datasets.ls()
+    common.print_listing(
+        found,
+        ["dataset", "version", "files", "size", "digest", "pushed"],
+        [[d.name, d.version, d.files, render_size(d.bytes), d.digest[:12], common.ago(d.created_at)] for d in found],
+        as_json,
+        "No datasets yet. `headway dataset push NAME FOLDER` makes one.",
+    )
+
+
+@app.command()
+def show(reference: Reference, as_json: common.AsJson = False) -> None:
+    """Show a version."""
+    with common.client() as client:
+        view = client.datasets.find(reference)
+    if as_json:
+        common.print_json(view)
+    else:
+        print_version(view)
+
+
+@app.command()
+def stats(reference: Reference, as_json: common.AsJson = False) -> None:
+    """Show a version's label and pixel statistics."""
+    with common.client() as client:
+        view = client.datasets.find(reference)
+    if as_json:
+        common.print_json(view.statistics)
+    else:
+        print_statistics(view.statistics)
+
+
+@app.command()
+def verify(reference: Reference, as_json: common.AsJson = False) -> None:
+    """Read every file of a version on the server and compare it with its checksum."""
+    from headway.rules.units import render_size
+
+    with common.client() as client:
+        version = client.datasets.find(reference)
+        found = client.datasets.verify(version.name, version.version)
+    if as_json:
+        common.print_json(found)
+    else:
+        print(f"{found.name}@{found.version}: {found.files} files, {render_size(found.bytes)} read")
+        for path, reason in found.faults.items():
+            print(f"  {path}: {reason}")
+    if found.faults:
+        raise FailedError(
+            f"{len(found.faults)} files of {reference} are not what was pushed.", "Push the folder again."
+        )

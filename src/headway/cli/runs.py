@@ -1,0 +1,100 @@
+"""`headway ls`, `logs`, `stop`: runs of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli import common
+from headway.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from headway.client import Client
+    from headway.wire.runs import LogLineView
+
+RunId = Annotated[int | None, typer.Argument(help="Number of the run; without one, the newest.", show_default=False)]
+
+
+def ls(
+    state: Annotated[str | None, typer.Option(help="Only runs in this state (or live).")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only these: job, evaluation or endpoint.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
+    as_json: common.AsJson = False,
+) -> None:
+    """List runs: jobs, evaluation workers, replicas."""
+    with common.client() as client:
+        found = client.runs.ls(state=state, owner=owner, limit=limit)
+    common.print_listing(
+        found,
+        ["run", "kind", "name", "state", "spec", "took", "cost", "reason"],
+        [
+            [r.id, r.owner, r.name, r.state, r.spec, common.took(r.started_at, r.ended_at), f"{r.cost:.4f}", r.reason]
+            for r in found
+        ],
+        as_json,
+        "No runs yet. `headway job submit -- COMMAND` or `headway run FILE` starts one.",
+    )
+
+
+def newest(client: Client, run: int | None) -> int:
+    """`run`, or the newest run's number. Raises NotFoundError when there is none."""
+    if run is not None:
+        return run
+    found = client.runs.ls(limit=1)
+    if not found:
+        raise NotFoundError("There are no runs yet.", "`headway job submit -- COMMAND` starts one.")
+    return found[0].id
+
+
+def logs(
+    run: RunId = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
+    kind: Annotated[str, typer.Option(help="run: what it prints; diag: its set-up.")] = "run",
+    tail: Annotated[int | None, typer.Option("--tail", "-n", help="Only the last lines.")] = None,
+    as_json: common.AsJson = False,
+) -> None:
+    """Show a run's log."""
+    if kind not in ("run", "diag"):
+        from headway.rules.nearest import unknown
+
+        raise unknown("kind", kind, ("run", "diag"), "--kind")
+    with common.client() as client:
+        number = newest(client, run)
+        lines: Iterable[LogLineView]
+        if tail is not None:
+            page = client.runs.logs(number, kind=kind, tail=tail)
+            print_lines(page.lines, as_json)
+            if follow and not page.complete:
+                print_lines(client.runs.follow(number, kind=kind, after=page.cursor), as_json)
+            return
+        lines = client.runs.follow(number, kind=kind) if follow else client.runs.all_logs(number, kind=kind)
+        print_lines(lines, as_json)
+
+
+def print_lines(lines: Iterable[LogLineView], as_json: bool) -> None:
+    """Each line as it comes; the rank in front where there are several."""
+    for line in lines:
+        if as_json:
+            print(line.model_dump_json(), flush=True)
+        else:
+            print(f"[{line.rank}] {line.text}" if line.rank else line.text, flush=True)
+
+
+def stop(
+    run: Annotated[int, typer.Argument(help="Number of the run.", show_default=False)],
+    grace: Annotated[str | None, typer.Option(help="Time to save before it is killed, such as 30s.")] = None,
+    reason: Annotated[str, typer.Option(help="Kept with the run.")] = "",
+    as_json: common.AsJson = False,
+) -> None:
+    """Stop a run."""
+    from headway.rules.units import parse_duration
+
+    with common.client() as client:
+        view = client.runs.stop(run, reason=reason, grace=parse_duration(grace, "--grace") if grace else None)
+    if as_json:
+        common.print_json(view)
+    else:
+        print(f"run {view.id} is {view.state}")
+        common.next_step(f"headway logs {view.id}", f"headway job retry {view.id}")

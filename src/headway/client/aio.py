@@ -1,0 +1,186 @@
+"""The part of the SDK that the console needs, for asyncio: look, follow, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+from pydantic import BaseModel
+
+from headway.client.transport import ServerEvent, error_of, options, unreachable
+from headway.errors import UnreachableError
+from headway.wire.people import Health, Me, ProjectView
+from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
+from headway.wire.runs import Bill, JobView, LogLineView, LogPage, MetricSeries, NodeView, RunView
+
+#: seconds between tries of a stream that broke
+_AGAIN = 0.5
+
+
+class AsyncClient:
+    """Every call returns wire models or raises a `headway.errors.HeadwayError`. Close it with `aclose`."""
+
+    def __init__(self, url: str, token: str, *, project: str = "default", patience: float = 5.0) -> None:
+        """url, token: of the server. patience: seconds for which an unreachable server is tried again."""
+        self.url = url.rstrip("/")
+        self.project = project
+        self.patience = patience
+        self._http = httpx.AsyncClient(**options(url, token))
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: BaseModel | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The answer's JSON; None when it is empty. Connection errors and 503 are retried for `patience` seconds."""
+        sent = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else body
+        query = {k: v for k, v in (params or {}).items() if v is not None}
+        deadline = time.monotonic() + self.patience
+        while True:
+            try:
+                response = await self._http.request(method, path, json=sent, params=query)
+                if response.is_error:
+                    raise error_of(response)
+                return response.json() if response.content else None
+            except (httpx.HTTPError, UnreachableError) as error:
+                if time.monotonic() > deadline:
+                    if isinstance(error, UnreachableError):
+                        raise
+                    raise unreachable(self.url, error) from error
+            await asyncio.sleep(0.2)
+
+    async def health(self) -> Health:
+        return Health.model_validate(await self.call("GET", "/health"))
+
+    async def me(self) -> Me:
+        return Me.model_validate(await self.call("GET", "/me"))
+
+    async def projects(self) -> list[ProjectView]:
+        return [ProjectView.model_validate(p) for p in await self.call("GET", "/projects")]
+
+    async def nodes(self) -> list[NodeView]:
+        return [NodeView.model_validate(n) for n in await self.call("GET", "/nodes")]
+
+    async def runs(
+        self,
+        *,
+        state: str | None = None,
+        owner: str | None = None,
+        before: int | None = None,
+        limit: int | None = None,
+    ) -> list[RunView]:
+        """Newest first; before: only ids smaller than this."""
+        params = {"state": state, "owner": owner, "before": before, "limit": limit}
+        return [RunView.model_validate(r) for r in await self.call("GET", self._in("runs"), params=params)]
+
+    async def run(self, run: int) -> RunView:
+        return RunView.model_validate(await self.call("GET", f"/runs/{run}"))
+
+    async def stop(self, run: int, *, reason: str = "") -> RunView:
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/stop", body={"reason": reason}))
+
+    async def retry(self, run: int) -> RunView:
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/retry"))
+
+    async def logs(
+        self,
+        run: int,
+        *,
+        kind: str = "run",
+        after: str | None = None,
+        limit: int | None = None,
+        tail: int | None = None,
+    ) -> LogPage:
+        """One page. kind: "run" or "diag"; after: a cursor; tail: only the last lines."""
+        params = {"kind": kind, "after": after, "limit": limit, "tail": tail}
+        return LogPage.model_validate(await self.call("GET", f"/runs/{run}/logs", params=params))
+
+    async def metrics(self, run: int) -> list[MetricSeries]:
+        return [MetricSeries.model_validate(m) for m in await self.call("GET", f"/runs/{run}/metrics")]
+
+    async def jobs(self) -> list[JobView]:
+        return [JobView.model_validate(j) for j in await self.call("GET", self._in("jobs"))]
+
+    async def evaluations(self) -> list[EvaluationView]:
+        return [EvaluationView.model_validate(e) for e in await self.call("GET", self._in("evaluations"))]
+
+    async def datasets(self) -> list[DatasetVersionView]:
+        return [DatasetVersionView.model_validate(d) for d in await self.call("GET", self._in("datasets"))]
+
+    async def models(self) -> list[ModelVersionView]:
+        return [ModelVersionView.model_validate(m) for m in await self.call("GET", self._in("models"))]
+
+    async def endpoints(self) -> list[EndpointView]:
+        return [EndpointView.model_validate(e) for e in await self.call("GET", self._in("endpoints"))]
+
+    async def bill(self) -> Bill:
+        return Bill.model_validate(await self.call("GET", self._in("bill")))
+
+    async def follow(self, run: int, *, kind: str = "run", after: str | None = None) -> AsyncIterator[LogLineView]:
+        """Every line, live, until the run has ended; survives restarts of the server."""
+        cursor = after
+        while True:
+            path = f"/runs/{run}/logs/stream"
+            async for event in self._events(path, {"kind": kind, "after": cursor}):
+                if event.event == "end":
+                    return
+                if event.data:
+                    line = LogLineView.model_validate_json(event.data)
+                    cursor = line.cursor or event.id
+                    yield line
+            await asyncio.sleep(_AGAIN)
+
+    async def changes(self) -> AsyncIterator[ServerEvent]:
+        """What changes in the project, for ever: events `run` (data: RunView) and `evaluation` (EvaluationView).
+
+        An event `open` of our own comes whenever the stream is (re)opened: look at everything anew then.
+        """
+        while True:
+            async for event in self._events(self._in("stream"), {}):
+                yield event
+            await asyncio.sleep(_AGAIN)
+
+    def _in(self, path: str) -> str:
+        return f"/projects/{self.project}/{path}"
+
+    async def _events(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[ServerEvent]:
+        """The events of one connection; an event `open` without data first. Ends when the connection does."""
+        query = {k: v for k, v in params.items() if v is not None}
+        try:
+            async with self._http.stream(
+                "GET",
+                path,
+                params=query,
+                headers={"Accept": "text/event-stream"},
+                timeout=httpx.Timeout(60, connect=5),
+            ) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise error_of(response)
+                yield ServerEvent("open", "", "")
+                event, data, identity = "message", list[str](), ""
+                async for line in response.aiter_lines():
+                    if not line:
+                        if data or event != "message":
+                            yield ServerEvent(event, "\n".join(data), identity)
+                        event, data = "message", []
+                        continue
+                    name, _, value = line.partition(":")
+                    value = value.removeprefix(" ")
+                    if name == "event":
+                        event = value
+                    elif name == "data":
+                        data.append(value)
+                    elif name == "id":
+                        identity = value
+        except (httpx.HTTPError, UnreachableError):
+            return
