@@ -151,32 +151,12 @@ class Seat:
         return listener
 
 
-def serve(app: Any, seat: Seat, settings: config.Settings) -> None:
+def serve(app: Any, seat: Seat, settings: config.Settings, *, websockets: bool = False) -> None:
     """Serves an ASGI app on the part's socket until SIGTERM or SIGINT."""
-    import uvicorn
+    from headway import asgi
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                seat.ready()
-
-    listener = seat.listener(settings)
     # streams (logs, events) are cut at a stop: their readers come back with a cursor
-    server = Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            timeout_graceful_shutdown=1,
-            timeout_keep_alive=75,
-            server_header=False,
-            proxy_headers=False,
-            ws="websockets-sansio",
-        )
-    )
-    server.run(sockets=[listener])
+    asgi.serve(app, seat.listener(settings), ready=seat.ready, websockets=websockets, drain=1.0)
 
 
 def _run_api(settings: config.Settings, seat: Seat) -> None:
@@ -215,7 +195,7 @@ def _run_gateway(settings: config.Settings, seat: Seat) -> None:
             hints=settings.hints,
         )
     )
-    serve(app, seat, settings)
+    serve(app, seat, settings, websockets=True)
 
 
 def _run_console(settings: config.Settings, seat: Seat) -> None:
@@ -226,7 +206,7 @@ def _run_console(settings: config.Settings, seat: Seat) -> None:
         return
     from headway.console.app import create_app
 
-    serve(create_app(seat.flags.api_url), seat, settings)
+    serve(create_app(seat.flags.api_url), seat, settings, websockets=True)
 
 
 def run_part(part: str, settings: config.Settings, seat: Seat) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tarfile
 import tempfile
@@ -54,6 +55,13 @@ def scan(folder: Path) -> list[Scanned]:
     if not found:
         raise UsageError(f"{folder} holds no files.", "Give the folder with the data.")
     return sorted(found, key=lambda f: f.path)
+
+
+def digest(files: list[Scanned]) -> str:
+    """The digest of a version with these files: SHA-256 of the canonical JSON of [path, bytes, sha256], by path."""
+    rows = sorted([f.path, f.bytes, f.sha256] for f in files)
+    text = json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hash(path: Path) -> tuple[int, str]:

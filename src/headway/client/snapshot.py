@@ -31,12 +31,15 @@ class Snapshot:
     dirty: bool
 
 
-def take(folder: Path) -> Snapshot:
-    """The snapshot of `folder` as it is now. Raises UsageError when it is no folder or holds too much."""
+def take(folder: Path, leave_out: tuple[str, ...] = ()) -> Snapshot:
+    """The snapshot of `folder` as it is now, without the paths in `leave_out`.
+
+    Raises UsageError when it is no folder or holds too much.
+    """
     folder = folder.absolute()
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", "Give the folder with the code.")
-    paths = files_of(folder)
+    paths = [p for p in files_of(folder) if p not in leave_out]
     total = sum((folder / p).lstat().st_size for p in paths)
     if total > LIMIT_BYTES:
         biggest = max(paths, key=lambda p: (folder / p).lstat().st_size)

@@ -62,6 +62,7 @@ def run(
     if listener is None:
         listener = asgi.listen(host, port)
     bound = int(listener.getsockname()[1])
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     tell = None if ready is None else lambda: ready(bound)
     asgi.serve(create_app(settings), listener, ready=tell, websockets=True, drain=drain)
 
@@ -172,6 +173,11 @@ class Gateway:
             )
             return
         await exchange.forward(self._upstream, replica.address, target, headers)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    # uvicorn's complaints of what the gateway does on purpose: refusing a WebSocket, cutting off what was cut off
+    return not record.getMessage().startswith("ASGI callable returned without completing")
 
 
 def _target(scope: dict[str, Any], path: bytes) -> bytes:

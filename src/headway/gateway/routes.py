@@ -28,7 +28,7 @@ INTERVAL = 5.0
 #: as long as no routes have ever come
 _FIRST_INTERVAL = 0.5
 #: an unknown token or endpoint makes the gateway look again at once, but not more often than this
-_MISS_INTERVAL = 1.0
+_MISS_INTERVAL = 0.25
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ class RouteTable:
                 pass
 
     async def _again(self) -> bool:
-        """Looks now unless somebody just did; whether there is something newer than before the call."""
+        """Looks once more, with all others who wait for it; whether the routes are newer than this call."""
         asked = time.monotonic()
         async with self._lock:
-            if self._tried >= asked:
-                return True
-            if asked - self._tried < _MISS_INTERVAL:
-                return False
-            return await self._fetch()
+            if self._tried < asked:
+                # slows down those who guess tokens, too
+                await asyncio.sleep(max(0.0, self._tried + _MISS_INTERVAL - time.monotonic()))
+                return await self._fetch()
+            return not self._complaint
 
     async def _fetch(self) -> bool:
         self._tried = time.monotonic()

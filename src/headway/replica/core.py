@@ -124,7 +124,7 @@ class Core:
             if not taken:
                 continue
             answers = await loop.run_in_executor(self._thread, self._carry_out, [r.inputs for r in taken])
-            for request, answer in zip(taken, answers):
+            for request, answer in zip(taken, answers, strict=True):
                 if request.answer.done():
                     continue
                 if isinstance(answer, Exception):

@@ -29,6 +29,10 @@ class Leases(Area):
         self._update(leases, leases.c.name == name, holder=holder, token=token, expires_at=until)
         return Lease(name=name, holder=holder, token=token, expires_at=until)
 
+    def current(self, name: str) -> Lease | None:
+        """The lease as it is, run out or not; None when nobody ever held it. Takes no lock."""
+        return self._one(Lease, sa.select(leases).where(leases.c.name == name))
+
     def guard(self, lease: Lease) -> None:
         """Holds the lease's row to the end of this transaction. Raises LeaseLostError unless it is still `lease`'s."""
         row = self._one(Lease, sa.select(leases).where(leases.c.name == lease.name).with_for_update())

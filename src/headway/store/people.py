@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +20,11 @@ class People(Area):
     def user(self, name: str) -> User | None:
         return self._one(User, sa.select(users).where(users.c.name == name))
 
+    def names(self, user_ids: Collection[int]) -> dict[int, str]:
+        """Name of each of these users."""
+        rows = self._connection.execute(sa.select(users.c.id, users.c.name).where(users.c.id.in_(list(user_ids))))
+        return {row[0]: row[1] for row in rows}
+
     def users(self) -> list[User]:
         return self._all(User, sa.select(users).order_by(users.c.id))
 
@@ -29,15 +35,25 @@ class People(Area):
 
     def by_token(self, hash: str) -> tuple[User, Token] | None:
         """The token with this hash, revoked and expired ones too, and whose it is."""
-        token = self._one(Token, sa.select(tokens).where(tokens.c.hash == hash))
-        if token is None:
+        query = sa.select(tokens, *(c.label(f"user_{c.name}") for c in users.c if c.name != "id"))
+        row = self._connection.execute(query.join(users).where(tokens.c.hash == hash)).mappings().first()
+        if row is None:
             return None
-        user = self._one(User, sa.select(users).where(users.c.id == token.user_id))
-        assert user is not None
-        return user, token
+        user = User(id=row["user_id"], **{c.name: row[f"user_{c.name}"] for c in users.c if c.name != "id"})
+        return user, Token(**{c.name: row[c.name] for c in tokens.c})
 
     def tokens(self, user_id: int) -> list[Token]:
         return self._all(Token, sa.select(tokens).where(tokens.c.user_id == user_id).order_by(tokens.c.id))
+
+    def roles(self, user_id: int) -> dict[str, Role]:
+        """The user's role in each project that it is a member of, by the project's name."""
+        rows = self._connection.execute(
+            sa.select(projects.c.name, members.c.role)
+            .join(members, members.c.project_id == projects.c.id)
+            .where(members.c.user_id == user_id)
+            .order_by(projects.c.name)
+        )
+        return {row[0]: row[1] for row in rows}
 
     def revoke_token(self, token_id: int, now: float) -> None:
         self._update(tokens, (tokens.c.id == token_id) & tokens.c.revoked_at.is_(None), revoked_at=now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,6 +59,15 @@ class Products(Area):
         query = sa.select(checkpoints).where(checkpoints.c.run_id == run_id)
         return sorted(self._all(Checkpoint, query), key=lambda c: (c.step or 0, c.epoch or 0, c.id))
 
+    def checkpoint_counts(self, run_ids: Collection[int]) -> dict[int, int]:
+        """How many valid checkpoints each run has; a run with none is left out."""
+        rows = self._connection.execute(
+            sa.select(checkpoints.c.run_id, sa.func.count())
+            .where(checkpoints.c.run_id.in_(list(run_ids)), checkpoints.c.valid)
+            .group_by(checkpoints.c.run_id)
+        )
+        return {row[0]: row[1] for row in rows}
+
     def checkpoint(self, checkpoint_id: int) -> Checkpoint | None:
         return self._one(Checkpoint, sa.select(checkpoints).where(checkpoints.c.id == checkpoint_id))
 
@@ -90,6 +100,10 @@ class Products(Area):
         """Versions whose check is due: state checking, in any project, oldest first."""
         query = sa.select(model_versions).where(model_versions.c.state == VersionState.CHECKING)
         return self._all(ModelVersion, query.order_by(model_versions.c.id))
+
+    def model_version_by_key(self, model_id: int, key: str) -> ModelVersion | None:
+        query = sa.select(model_versions).where(model_versions.c.model_id == model_id, model_versions.c.key == key)
+        return self._one(ModelVersion, query)
 
     def change_model_version(self, version_id: int, **changes: Any) -> None:
         self._update(model_versions, model_versions.c.id == version_id, **changes)

@@ -111,6 +111,12 @@ class Runs(Area):
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
         return self._one(Snapshot, sa.select(snapshots).where(snapshots.c.id == snapshot_id))
 
+    def snapshots_by_id(self, snapshot_ids: Collection[int]) -> dict[int, Snapshot]:
+        if not snapshot_ids:
+            return {}
+        found = self._all(Snapshot, sa.select(snapshots).where(snapshots.c.id.in_(list(snapshot_ids))))
+        return {snapshot.id: snapshot for snapshot in found}
+
     # nodes and specs
 
     def nodes(self) -> list[Node]:

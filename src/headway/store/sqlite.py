@@ -28,7 +28,9 @@ class SqliteStore(Store):
             try:
                 yield connection
             except BaseException:
-                connection.exec_driver_sql("ROLLBACK")
+                # SQLite has rolled back by itself after a full disk, and a second time would hide that error
+                if getattr(connection.connection.driver_connection, "in_transaction", False):
+                    connection.exec_driver_sql("ROLLBACK")
                 raise
             connection.exec_driver_sql("COMMIT")
 

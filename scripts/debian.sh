@@ -1,0 +1,24 @@
+#!/bin/sh
+# The Debian packages that tests need, where apt is there and we may use it. A package that cannot be had is said, and
+# the tests that need it are skipped by name.
+set -u
+
+missing=""
+command -v chromium > /dev/null 2>&1 || missing="$missing chromium"
+[ -n "$(fc-list :lang=zh 2> /dev/null)" ] || missing="$missing fonts-noto-cjk"
+command -v initdb > /dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="$missing postgresql"
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get > /dev/null 2>&1 || [ "$(id -u)" != 0 ]; then
+    echo "set-up: not there, and not ours to install:$missing"
+    exit 0
+fi
+echo "set-up: Debian packages$missing"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+apt-get -qq update > "$log" 2>&1 || true
+for package in $missing; do
+    apt-get -qq -y --no-install-recommends install "$package" >> "$log" 2>&1 ||
+        echo "set-up: $package could not be installed: $(tail -n 1 "$log")"
+done
+rm -f "$log"

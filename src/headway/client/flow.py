@@ -1,0 +1,408 @@
+"""Carries out the stages of a flow that are not yet done for these exact inputs.
+
+Every stage is idempotent: its request carries a key that digests all its inputs, so that carrying out a flow again,
+after an end or an interruption at any moment, finds what is there and goes on from it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from headway.client import push, snapshot, statistics
+from headway.client.flowfile import check, load, prepare
+from headway.client.main import Client
+from headway.errors import FailedError, NotFoundError
+from headway.rules import flow as rules
+from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
+from headway.wire.runs import JobView
+
+#: seconds between looks at a stage that runs
+LOOK = 0.25
+_ENDED = ("succeeded", "failed", "stopped")
+
+
+class Reporter(Protocol):
+    """Where progress is told. Every call returns at once."""
+
+    def begin(self, stage: str, command: str) -> None:
+        """command: what the user could have typed for this stage."""
+
+    def step(self, stage: str, text: str, done: int = 0, total: int = 0) -> None:
+        """Where the stage is now; `done` of `total` when total is not 0."""
+
+    def note(self, stage: str, text: str) -> None:
+        """Something to keep on the screen."""
+
+    def end(self, stage: str, outcome: Outcome) -> None:
+        """The stage is done."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    stage: str
+    #: whether it had been done before
+    found: bool
+    #: one sentence
+    text: str
+    seconds: float
+    cost: float = 0.0
+    #: where its outputs lie
+    path: str = ""
+    #: ids and figures, for programs
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class FlowRunner:
+    """One flow on one server. Use `run`; the stages one by one are for those who need something in between."""
+
+    def __init__(self, client: Client, file: Path, reporter: Reporter) -> None:
+        """Reads and checks the file. Raises UsageError; nothing is started then."""
+        self.client = client
+        self.file = file.absolute()
+        self.folder = self.file.parent
+        self.reporter = reporter
+        self.flow = load(file)
+        self.cases = check(self.flow, self.file)
+        self.dataset_version: DatasetVersionView | None = None
+        self.job: JobView | None = None
+        self.evaluation: EvaluationView | None = None
+        self.model: ModelVersionView | None = None
+        self.endpoint: EndpointView | None = None
+        self.outcomes: list[Outcome] = []
+
+    @cached_property
+    def code(self) -> snapshot.Snapshot:
+        """The flow's folder without the flow itself: other replicas must not mean another training."""
+        return snapshot.take(self.folder, leave_out=(self.file.name,))
+
+    @cached_property
+    def _uploaded(self) -> str:
+        return self.client.snapshots.upload(self.code).digest
+
+    def run(self, only: str | None = None) -> list[Outcome]:
+        """Carries out the stages in order (or just one, on what the earlier ones have made).
+
+        Raises UsageError for a stage that the file has not, FailedError when a stage fails.
+        """
+        if only is not None and only not in self.flow.stages:
+            from headway.rules.nearest import unknown
+
+            raise unknown("stage", only, self.flow.stages, self.file.name)
+        for stage in self.flow.stages:
+            getattr(self, f"do_{stage}")()
+            if stage == only:
+                break
+        return self.outcomes
+
+    def _finish(self, outcome: Outcome) -> Outcome:
+        self.outcomes.append(outcome)
+        self.reporter.end(outcome.stage, outcome)
+        return outcome
+
+    # -- dataset
+
+    def do_dataset(self) -> Outcome:
+        """Makes the folder if need be, pushes it, has the server verify it."""
+        stage = self.flow.dataset
+        assert stage is not None
+        began = time.monotonic()
+        folder = self.folder / stage.path
+        self.reporter.begin("dataset", f"headway dataset push {stage.name} {_short(folder)}")
+        if not folder.exists() and stage.prepare:
+            self.reporter.step("dataset", f"{stage.prepare}")
+            prepare(stage.prepare, self.folder)
+        files = push.scan(folder)
+        versions = self._versions(stage.name)
+        newest = max(versions, key=lambda v: v.version, default=None)
+        facts = (
+            newest.statistics
+            if newest and newest.digest == push.digest(files)
+            else statistics.of(folder, [f.path for f in files])
+        )
+        view = self.client.datasets.push(
+            stage.name,
+            folder,
+            statistics=facts,
+            progress=lambda done, total: self.reporter.step("dataset", "pushing", done, total),
+        )
+        self.dataset_version = view
+        found = any(v.version == view.version for v in versions)
+        self.reporter.step("dataset", "verifying on the server")
+        checked = self.client.datasets.verify(view.name, view.version)
+        if checked.faults:
+            path, reason = next(iter(checked.faults.items()))
+            raise FailedError(
+                f"{len(checked.faults)} files of {view.name}@{view.version} are not as pushed ({path}: {reason}).",
+                "Push the folder again.",
+            )
+        detail = {
+            "name": view.name,
+            "version": view.version,
+            "files": view.files,
+            "bytes": view.bytes,
+            "digest": view.digest,
+            "verified": checked.files == view.files == len(files) and checked.bytes == view.bytes,
+            "statistics": view.statistics,
+        }
+        text = f"{view.name}@{view.version}: {view.files} files, {view.bytes} bytes, checksums verified"
+        return self._finish(Outcome("dataset", found, text, time.monotonic() - began, 0.0, view.digest, detail))
+
+    def _versions(self, name: str) -> list[DatasetVersionView]:
+        try:
+            return self.client.datasets.versions(name)
+        except NotFoundError:
+            return []
+
+    def _references(self, names: tuple[str, ...]) -> list[str]:
+        """Pinned to the version that is used, so that the same inputs stay the same."""
+        pinned = []
+        for name in names:
+            version = self.dataset_version
+            if version is None or version.name != name:
+                version = self.client.datasets.find(name)
+            pinned.append(f"{version.name}@{version.version}")
+        return pinned
+
+    # -- train
+
+    def train_request(self) -> dict[str, Any]:
+        """The fields of the job request, key and all."""
+        stage = self.flow.train
+        assert stage is not None
+        request: dict[str, Any] = {
+            "command": rules.fill(stage.command, stage.parameters, f"{self.file.name}: train.command"),
+            "name": stage.name,
+            "parameters": stage.parameters,
+            "environment": stage.environment,
+            "processes": stage.processes,
+            "spec": stage.spec,
+            "cpus": stage.cpus,
+            "memory_bytes": stage.memory_bytes,
+            "accelerators": stage.accelerators,
+            "datasets": self._references(stage.data),
+            "checkpoints": list(stage.checkpoints),
+            "metric_patterns": list(stage.metrics),
+            "max_duration": stage.max_duration,
+            "grace": stage.grace,
+            "priority": stage.priority,
+            "retries": stage.retries,
+            "snapshot": self.code.digest,
+        }
+        return {**request, "key": rules.key("train", request)}
+
+    def do_train(self) -> Outcome:
+        stage = self.flow.train
+        assert stage is not None
+        began = time.monotonic()
+        request = self.train_request()
+        self.reporter.begin("train", f"headway run {_short(self.file)} --only train")
+        self._uploaded  # noqa: B018 - the job names it
+        run = self.client.jobs.submit(**request)
+        found = run.state == "succeeded"
+        if run.state in ("failed", "stopped"):
+            self.reporter.note("train", f"job {run.id} {run.state} before ({run.reason}); trying it again")
+            run = self.client.runs.retry(run.id)
+        if not found:
+            self._watch_job(run.id, _total_epochs(stage.parameters))
+        job = self.job = self.client.jobs.get(run.id)
+        if job.state != "succeeded":
+            raise FailedError(
+                f"Job {job.id} {job.state}: {job.reason}", f"`headway logs {job.id}` shows what it printed."
+            )
+        metrics = {k: round(v, 4) for k, v in job.metrics.items()}
+        detail = {"id": job.id, "state": job.state, "checkpoints": job.checkpoints, "metrics": metrics}
+        text = f"job {job.id}: {job.checkpoints} checkpoints, " + ", ".join(f"{k} {v}" for k, v in metrics.items())
+        seconds = _between(job) if found else time.monotonic() - began
+        return self._finish(Outcome("train", found, text, seconds, job.cost, job.output_path, detail))
+
+    def _watch_job(self, run: int, total: int) -> None:
+        """Tells state, metrics and checkpoints until the job has ended."""
+        while True:
+            job = self.client.jobs.get(run)
+            if job.state in _ENDED:
+                return
+            if job.state in ("queued", "held"):
+                text = f"job {run} {job.state}" + (f": {job.reason}" if job.reason else "")
+            else:
+                shown = " ".join(f"{k} {v:.4g}" for k, v in list(job.metrics.items())[:4])
+                text = f"job {run} {job.state} {shown}".strip()
+            self.reporter.step("train", text, job.checkpoints, total)
+            time.sleep(LOOK)
+
+    # -- evaluate
+
+    def evaluate_request(self) -> dict[str, Any]:
+        stage = self.flow.evaluate
+        assert stage is not None and self.job is not None
+        request: dict[str, Any] = {
+            "name": stage.name,
+            "job": self.job.id,
+            "checkpoints": stage.checkpoints if isinstance(stage.checkpoints, str) else list(stage.checkpoints),
+            "cases": self.cases,
+            "worker": stage.worker,
+            "outputs": [{"name": name, "kind": kind} for name, kind in stage.outputs.items()],
+            "score_file": stage.score_file,
+            "score": stage.score,
+            "snapshot": self.code.digest,
+            "datasets": self._references(stage.data),
+            "environment": stage.environment,
+            "workers": stage.workers,
+            "spec": stage.spec,
+            "max_duration": stage.max_duration,
+            "retries": stage.retries,
+        }
+        return {**request, "key": rules.key("evaluate", request)}
+
+    def start_evaluation(self) -> EvaluationView:
+        """The evaluation of these inputs, which runs now or has succeeded."""
+        self._uploaded  # noqa: B018
+        view = self.client.evaluations.create(**self.evaluate_request())
+        if view.state in ("failed", "stopped"):
+            self.reporter.note("evaluate", f"evaluation {view.id} {view.state} before ({view.reason}); trying it again")
+            view = self.client.evaluations.retry(view.id)
+        self.evaluation = view
+        return view
+
+    def watch_evaluation(self, evaluation: int, until: Callable[[EvaluationView], bool]) -> EvaluationView:
+        """Tells how far it is until `until` holds or it has ended."""
+        told = ""
+        while True:
+            view = self.evaluation = self.client.evaluations.get(evaluation)
+            if view.state in _ENDED or until(view):
+                return view
+            if view.state == "paused" and view.reason != told:
+                told = view.reason
+                self.reporter.note("evaluate", f"paused: {view.reason} {view.remedy}".strip())
+            self.reporter.step("evaluate", f"evaluation {view.id} {view.state}", view.valid, view.cells)
+            time.sleep(LOOK)
+
+    def do_evaluate(self) -> Outcome:
+        began = time.monotonic()
+        self.reporter.begin("evaluate", f"headway run {_short(self.file)} --only evaluate")
+        view = self.start_evaluation()
+        found = view.state == "succeeded"
+        view = self.watch_evaluation(view.id, lambda view: False)
+        return self.finish_evaluation(view, found, time.monotonic() - began)
+
+    def finish_evaluation(self, view: EvaluationView, found: bool, seconds: float) -> Outcome:
+        """Raises FailedError unless every cell is valid."""
+        if view.state != "succeeded":
+            raise FailedError(
+                f"Evaluation {view.id} {view.state} with {view.valid} of {view.cells} cells valid: {view.reason}",
+                f"`headway eval cells {view.id} --state invalid` shows which and why.",
+            )
+        detail = {
+            "id": view.id,
+            "cells": view.cells,
+            "valid": view.valid,
+            "ran": view.ran,
+            "paused": view.pauses,
+        }
+        text = f"evaluation {view.id}: {view.valid} of {view.cells} cells valid, {view.ran} run"
+        if found and view.ended_at:
+            seconds = (view.ended_at - view.created_at).total_seconds()
+        return self._finish(Outcome("evaluate", found, text, seconds, view.cost, view.path, detail))
+
+    # -- model
+
+    def do_model(self) -> Outcome:
+        stage = self.flow.model
+        assert stage is not None and self.job is not None
+        began = time.monotonic()
+        evaluation = self.evaluation.id if self.evaluation else None
+        case = f" --eval {evaluation} --case {stage.case}" if stage.checkpoint == "best" else ""
+        self.reporter.begin(
+            "model",
+            f"headway model register {stage.name} --job {self.job.id} --checkpoint {stage.checkpoint}{case} "
+            f"--predictor {stage.predictor} --code {_short(self.folder)}",
+        )
+        request: dict[str, Any] = {
+            "job": self.job.id,
+            "checkpoint": stage.checkpoint,
+            "evaluation": evaluation,
+            "case": stage.case,
+            "predictor": stage.predictor,
+            "snapshot": self._uploaded,
+        }
+        view = self.client.models.register(stage.name, **request, key=rules.key("model", {**request, "n": stage.name}))
+        found = view.state == "ready"
+        if not found:
+            self.reporter.step("model", "checking the weights")
+            view = self.client.models.wait(stage.name, view.version)
+        if view.state != "ready":
+            raise FailedError(
+                f"{view.name}@{view.version} is {view.state}: {view.reason}", "Register another checkpoint."
+            )
+        self.model = view
+        source = view.source
+        score = source.get("score")
+        text = f"{view.name}@{view.version} from {source.get('checkpoint')}"
+        text += f" ({stage.case} {score:.4f})" if isinstance(score, float) else ""
+        detail = {"name": view.name, "version": view.version, "checkpoint": source.get("checkpoint"), "score": score}
+        return self._finish(Outcome("model", found, text, time.monotonic() - began, 0.0, view.path, detail))
+
+    # -- endpoint
+
+    def do_endpoint(self) -> Outcome:
+        stage = self.flow.endpoint
+        assert stage is not None and self.model is not None
+        began = time.monotonic()
+        model = f"{self.model.name}@{self.model.version}"
+        self.reporter.begin("endpoint", f"headway endpoint deploy {stage.name} --model {model} --spec {stage.spec}")
+        view = self._endpoint(stage.name)
+        found = view is not None and self._serves(view, stage, model)
+        if not found:
+            self.client.endpoints.deploy(
+                stage.name, model=model, replicas=stage.replicas, spec=stage.spec, max_duration=stage.max_duration
+            )
+        view = self._watch_endpoint(stage.name)
+        self.endpoint = view
+        if view.state != "ready":
+            raise FailedError(
+                f"Endpoint {view.name} is {view.state}: {view.reason or 'no replica has answered yet.'}",
+                "`headway ls --owner endpoint` and `headway logs RUN` show its replicas.",
+            )
+        url = f"{self.client.url}{view.path}"
+        detail = {"name": view.name, "state": view.state, "model": view.model, "url": f"{url}/predict"}
+        text = f"{view.name} serves {view.model} at {url}/predict"
+        return self._finish(Outcome("endpoint", found, text, time.monotonic() - began, view.cost, url, detail))
+
+    def _endpoint(self, name: str) -> EndpointView | None:
+        try:
+            return self.client.endpoints.get(name)
+        except NotFoundError:
+            return None
+
+    @staticmethod
+    def _serves(view: EndpointView, stage: rules.Endpoint, model: str) -> bool:
+        return view.state in ("ready", "starting") and view.model == model and view.spec == stage.spec
+
+    def _watch_endpoint(self, name: str, patience: float = 120.0) -> EndpointView:
+        deadline = time.monotonic() + patience
+        while True:
+            view = self.client.endpoints.get(name)
+            if view.state != "starting" or time.monotonic() > deadline:
+                return view
+            self.reporter.step("endpoint", f"{name} {view.state} {view.reason}".strip())
+            time.sleep(LOOK)
+
+
+def _short(path: Path) -> str:
+    """Relative to where the user is, when that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if len(relative) < len(str(path)) else str(path)
+
+
+def _total_epochs(parameters: dict[str, Any]) -> int:
+    epochs = parameters.get("epochs", 0)
+    return epochs if isinstance(epochs, int) else 0
+
+
+def _between(job: JobView) -> float:
+    return (job.ended_at - job.started_at).total_seconds() if job.ended_at and job.started_at else 0.0

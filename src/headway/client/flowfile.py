@@ -1,0 +1,113 @@
+"""A flow.yaml on the user's disk: read it, check what it names, say what it would do. No server is needed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from headway.errors import FailedError, UsageError
+from headway.rules import flow as rules
+from headway.rules.nearest import unknown
+
+
+def load(file: Path) -> rules.Flow:
+    """The flow in `file`. Raises UsageError: one sentence with file and key path."""
+    return rules.parse(_yaml(file), file.name)
+
+
+def _yaml(file: Path) -> Any:
+    import yaml
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{file} does not exist.", "Correct the path.", code="missing_file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}.", "Give the path of a text file.") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}.", "Correct that line.") from None
+
+
+def check(flow: rules.Flow, file: Path) -> list[dict[str, Any]]:
+    """That every file which the flow names is there; the cases of its evaluation (none without one).
+
+    Raises UsageError: one sentence with file and key path.
+    """
+    folder = file.absolute().parent
+    if flow.dataset and not (folder / flow.dataset.path).is_dir() and not flow.dataset.prepare:
+        raise UsageError(
+            f"{file.name}: dataset.path {flow.dataset.path!r} is no folder in {folder}.",
+            "Make it, or say with dataset.prepare how it is made.",
+            code="missing_file",
+        )
+    for where, entry in (
+        ("evaluate.worker", flow.evaluate.worker if flow.evaluate else None),
+        ("model.predictor", flow.model.predictor if flow.model else None),
+    ):
+        if entry and not (folder / entry.partition(":")[0]).is_file():
+            raise UsageError(
+                f"{file.name}: {where} {entry!r} names no file in {folder}.",
+                "Correct the name, or add the file.",
+                code="missing_file",
+            )
+    if flow.evaluate is None:
+        return []
+    cases = flow.evaluate.cases
+    found = rules.parse_cases(_yaml(folder / cases), cases) if isinstance(cases, str) else cases
+    decides = flow.model.case if flow.model and flow.model.checkpoint == "best" else None
+    ids = [c["id"] for c in found]
+    if decides and decides not in ids:
+        raise unknown("case", decides, ids, f"{file.name}: model.case")
+    return found
+
+
+def plan(file: Path) -> list[dict[str, str]]:
+    """What `headway run` would do: [{"stage", "does"}]. Raises UsageError."""
+    flow = load(file)
+    cases = check(flow, file)
+    found = []
+    if flow.dataset:
+        there = (file.parent / flow.dataset.path).is_dir()
+        does = f"push {flow.dataset.path} as {flow.dataset.name}"
+        found.append({"stage": "dataset", "does": does if there else f"run `{flow.dataset.prepare}`, then {does}"})
+    if flow.train:
+        limit = f", at most {flow.train.max_duration:g} s" if flow.train.max_duration else ""
+        words = shlex.join(rules.fill(flow.train.command, flow.train.parameters))
+        does = f"`{words}` as {flow.train.processes} processes on {flow.train.spec}{limit}"
+        found.append({"stage": "train", "does": does})
+    if flow.evaluate:
+        places = f"{flow.evaluate.workers} x {flow.evaluate.spec}"
+        does = f"{len(cases)} cases x each checkpoint with {flow.evaluate.worker} on {places}"
+        found.append({"stage": "evaluate", "does": does})
+    if flow.model:
+        by = f" by {flow.model.case}" if flow.model.checkpoint == "best" else ""
+        found.append({"stage": "model", "does": f"register {flow.model.checkpoint}{by} as {flow.model.name}"})
+    if flow.endpoint and flow.model:
+        does = f"serve {flow.model.name} with {flow.endpoint.replicas} x {flow.endpoint.spec}"
+        found.append({"stage": "endpoint", "does": does})
+    return found
+
+
+def prepare(command: str, folder: Path) -> None:
+    """Runs `command` in `folder` with this interpreter's programs first. Raises UsageError or FailedError."""
+    words = shlex.split(command)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    program = shutil.which(words[0], path=path)
+    if program is None:
+        raise UsageError(f"dataset.prepare: there is no program {words[0]!r}.", "Correct it, or install the program.")
+    done = subprocess.run(
+        [program, *words[1:]], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise FailedError(
+            f"`{command}` ended with {done.returncode}: {said[-1] if said else 'it printed nothing'}",
+            f"Run it by hand in {folder}.",
+        )

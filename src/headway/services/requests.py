@@ -1,0 +1,101 @@
+"""What jobs, evaluations and endpoints ask for alike, resolved against the record: specs, room, code, data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from headway.errors import NotFoundError, UsageError
+from headway.rules import capacity
+from headway.rules.nearest import advice, unknown
+from headway.rules.records import Dataset, DatasetVersion, Project, Snapshot, Spec
+from headway.store.base import Transaction
+
+
+def spec(
+    tx: Transaction,
+    name: str,
+    *,
+    cpus: float | None = None,
+    memory_bytes: int | None = None,
+    accelerators: int | None = None,
+    accelerator_kind: str | None = None,
+) -> Spec:
+    """The named spec with what was given instead of its own values.
+
+    Raises UsageError (unknown_spec) naming the nearest, or RefusedError (too_large) when no node could ever hold it.
+    """
+    found = tx.runs.spec(name)
+    if found is None:
+        raise unknown("spec", name, [s.name for s in tx.runs.specs()])
+    asked = replace(
+        found,
+        cpus=found.cpus if cpus is None else cpus,
+        memory_bytes=found.memory_bytes if memory_bytes is None else memory_bytes,
+        accelerators=found.accelerators if accelerators is None else accelerators,
+        accelerator_kind=found.accelerator_kind if accelerator_kind is None else accelerator_kind,
+    )
+    capacity.require_room(asked, tx.runs.nodes())
+    return asked
+
+
+def snapshot(tx: Transaction, project: Project, digest: str) -> Snapshot:
+    """Raises NotFoundError when the project has no such code snapshot."""
+    found = tx.runs.snapshot(project.id, digest)
+    if found is None:
+        raise NotFoundError(
+            f"Project {project.name} has no code snapshot {digest[:12]}.", "Upload it first.", code="snapshot_unknown"
+        )
+    return found
+
+
+def dataset(tx: Transaction, project: Project, reference: str) -> tuple[Dataset, DatasetVersion]:
+    """The version that `digits@1`, or `digits` (the newest), names. Raises NotFoundError naming the nearest."""
+    name, at, number = reference.partition("@")
+    found = tx.products.dataset(project.id, name)
+    if found is None:
+        known = [d.name for d in tx.products.datasets(project.id)]
+        raise NotFoundError(f"Project {project.name} has no dataset {name!r}.", advice(name, known))
+    versions = tx.products.dataset_versions(found.id)
+    for version in reversed(versions):
+        if not at or str(version.version) == number:
+            return found, version
+    raise NotFoundError(
+        f"Dataset {name} has no version {number!r}.",
+        f"Its versions: {', '.join(str(v.version) for v in versions)}." if versions else "It has none yet.",
+    )
+
+
+def datasets(tx: Transaction, project: Project, references: Sequence[str]) -> list[dict[str, Any]]:
+    """The pinned versions as `Run.datasets` holds them."""
+    pinned = []
+    for reference in references:
+        found, version = dataset(tx, project, reference)
+        pinned.append({"dataset": found.name, "version": version.version, "version_id": version.id})
+    names = [p["dataset"] for p in pinned]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"Dataset {name} is asked for more than once.", "Name each dataset once.")
+    return pinned
+
+
+def check_words(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Raises UsageError for what no process can be started with."""
+    if command and not command[0]:
+        raise UsageError("The command begins with an empty word.", "Begin it with a program.")
+    for word in (*command, *environment.values()):
+        if "\0" in word:
+            raise UsageError(f"{word!r} holds a zero byte.", "Take it out.")
+    for name in environment:
+        if not name or "=" in name or "\0" in name:
+            raise UsageError(f"{name!r} is no name of an environment variable.", "Use letters, digits and _.")
+
+
+def entry(text: str, what: str) -> str:
+    """`file.py:Class` as it is. Raises UsageError for any other shape."""
+    file, colon, name = text.partition(":")
+    inside = not file.startswith("/") and ".." not in file.split("/")
+    if not (colon and file.endswith(".py") and name.isidentifier() and inside):
+        raise UsageError(f"{what}: {text!r} names no class.", f"Write it like {what}.py:Digits.")
+    return text
