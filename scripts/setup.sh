@@ -10,7 +10,7 @@ python=${PYTHON:-python3}
 
 fail() { echo "error: $*" >&2; exit 1; }
 say() { echo "set-up: $*"; }
-# each sentence of what follows is the one an installer leaves; its chatter is shown only when it fails
+# what an installer says is shown only when it fails
 quietly() {
     log=$(mktemp)
     if "$@" > "$log" 2>&1; then rm -f "$log"; else status=$?; cat "$log" >&2; rm -f "$log"; return $status; fi
@@ -21,6 +21,13 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' 2> /dev/null;
         fail "$python is no Python 3.10 or later. Install one, or name it: make PYTHON=/path/to/python3."
     say "an environment in .venv"
     quietly "$python" -m venv --clear .venv || fail "$python -m venv failed. On Debian: apt install python3-venv."
+fi
+
+# the pinned releases want Python 3.11; for 3.10 only torch's holds
+pins=constraints.txt
+if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    pins=.venv/constraints.txt
+    grep '^torch==' constraints.txt > "$pins"
 fi
 
 # torch first and by pip: the build for the machine (CPU alone is a tenth in size) often comes from pip's own
@@ -34,7 +41,7 @@ sys.exit(version("torch").partition("+")[0] != sys.argv[1].partition("==")[2])
 PY
 then
     say "$torch (the largest part)"
-    quietly .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt uv "$torch" \
+    quietly .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c "$pins" uv "$torch" \
         ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} || fail "pip could not install $torch."
 fi
 
@@ -44,10 +51,10 @@ index=$(.venv/bin/python -m pip config get global.index-url 2> /dev/null || true
 with_uv() {
     UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 UV_HTTP_TIMEOUT=180 UV_NO_PROGRESS=1 UV_LINK_MODE=${UV_LINK_MODE:-hardlink} \
         UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$index}}" \
-        .venv/bin/uv pip install --python .venv/bin/python --quiet --compile-bytecode -c constraints.txt -e ".[$extra]"
+        .venv/bin/uv pip install --python .venv/bin/python --quiet --compile-bytecode -c "$pins" -e ".[$extra]"
 }
 with_pip() {
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$extra]"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -c "$pins" -e ".[$extra]"
     .venv/bin/python -m compileall -q -j 0 .venv/lib > /dev/null 2>&1 || true
 }
 if ! with_uv 2> .venv/uv.log; then

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 #: shares of train and val; test gets the rest
@@ -53,6 +54,13 @@ def count(folder: Path) -> dict[str, int]:
     return {split: sum(1 for _ in (folder / split).glob("[0-9]/*.png")) for split in SPLITS}
 
 
+def sweep(target: Path) -> None:
+    """Removes what calls that were killed have left; one that is at work now is seconds old."""
+    for left in target.parent.glob(f".{target.name}-*"):
+        if time.time() - left.stat().st_mtime > 600:
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR")
@@ -65,6 +73,7 @@ def main() -> int:
             return 1
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
+        sweep(target)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             write(unfinished, arguments.seed)

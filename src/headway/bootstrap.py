@@ -146,9 +146,17 @@ class Seat:
     def listener(self, settings: config.Settings) -> socket.socket:
         if self.flags.listen_fd is not None:
             return socket.socket(fileno=self.flags.listen_fd)
-        listener = socket.create_server((self.flags.host or settings.host, self.flags.port or settings.port))
-        listener.listen(2048)
-        return listener
+        from headway import asgi
+
+        host, port = self.flags.host or settings.host, self.flags.port or settings.port
+        try:
+            return asgi.listen(host, port)
+        except OSError as error:
+            raise RefusedError(
+                f"Port {port} on {host} cannot be had: {error.strerror}.",
+                "Give another one with --port.",
+                code="port_in_use",
+            ) from error
 
 
 def serve(app: Any, seat: Seat, settings: config.Settings, *, websockets: bool = False) -> None:
@@ -232,8 +240,14 @@ def main(arguments: list[str]) -> int:
         # a refusal is final: starting again would not change it
         if isinstance(error, RefusedError):
             seat.tell({"refused": error.as_dict()})
-        _log.error("%s", error)
+        if flags.ready_fd is None:
+            print(f"error: {error}", file=sys.stderr)
+        else:
+            _log.error("%s", error)
         return error.exit_code
+    except Exception as error:
+        _log.exception("%s: %s", type(error).__name__, error)
+        return 1
     return 0
 
 

@@ -59,6 +59,7 @@ def _add(*functions: Any, **named: Any) -> None:
 
 
 _add(up.up, up.down, up.status, flow.run, flow.plan, runs.ls, runs.logs, runs.stop, platform.bill, demo.demo)
+_add(up.api, up.controller, up.gateway, up.console)
 for name, words in {
     "job": job.app,
     "dataset": dataset.app,
@@ -73,3 +74,5 @@ for name, words in {
     "config": configuration.app,
 }.items():
     app.add_typer(words, name=name)
+# the whole word does as well
+app.add_typer(evaluation.app, name="evaluation", hidden=True)

@@ -44,6 +44,14 @@ def ls(
 
 
 @app.command()
+def versions(
+    name: Annotated[str, typer.Argument(help="Name of the model.", show_default=False)], as_json: common.AsJson = False
+) -> None:
+    """List the versions of a model."""
+    ls(name, as_json)
+
+
+@app.command()
 def show(
     reference: Annotated[str, typer.Argument(help="Name, or NAME@VERSION.", show_default=False)],
     as_json: common.AsJson = False,

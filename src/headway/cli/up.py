@@ -159,3 +159,44 @@ def status(as_json: common.AsJson = False, home: Home = None) -> None:
         ["part", "process", "ready", "restarts"],
         [[name, p["pid"], "yes" if p["ready"] else "no", p["restarts"]] for name, p in found["parts"].items()],
     )
+
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on.")]
+ApiUrl = Annotated[str, typer.Option(help="Address of the api, such as http://10.0.0.1:8400.")]
+
+
+def api(host: Host = None, port: Port = None, home: Home = None) -> None:
+    """Run an api alone, against the configured database and object store."""
+    _part("api", home, "--host", host, "--port", port)
+
+
+def controller(home: Home = None) -> None:
+    """Run a controller alone; one of several leads."""
+    _part("controller", home)
+
+
+def gateway(
+    api_url: ApiUrl,
+    host: Host = None,
+    port: Port = None,
+    console_url: Annotated[str | None, typer.Option(help="Address of the console.")] = None,
+    home: Home = None,
+) -> None:
+    """Run a gateway alone."""
+    _part("gateway", home, "--api-url", api_url, "--console-url", console_url, "--host", host, "--port", port)
+
+
+def console(api_url: ApiUrl, host: Host = None, port: Port = None, home: Home = None) -> None:
+    """Run a console alone."""
+    _part("console", home, "--api-url", api_url, "--host", host, "--port", port)
+
+
+def _part(name: str, home: Path | None, *flags: object) -> None:
+    """Becomes that part; flags whose value is None are left out."""
+    from headway import config
+
+    os.environ.update(config.flags_of(config.load({"home": home}).settings))
+    pairs = zip(flags[::2], flags[1::2], strict=True)
+    given = [str(word) for flag, value in pairs if value is not None for word in (flag, value)]
+    os.execv(sys.executable, [sys.executable, "-m", "headway.bootstrap", name, *given])

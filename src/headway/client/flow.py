@@ -355,12 +355,15 @@ class FlowRunner:
         began = time.monotonic()
         model = f"{self.model.name}@{self.model.version}"
         self.reporter.begin("endpoint", f"headway endpoint deploy {stage.name} --model {model} --spec {stage.spec}")
-        view = self._endpoint(stage.name)
-        found = view is not None and self._serves(view, stage, model)
-        if not found:
-            self.client.endpoints.deploy(
-                stage.name, model=model, replicas=stage.replicas, spec=stage.spec, max_duration=stage.max_duration
-            )
+        before = self._endpoint(stage.name)
+        if before is not None and before.state == "failed":
+            self.reporter.note("endpoint", f"{stage.name} failed before ({before.reason}); starting it anew")
+            self.client.endpoints.stop(stage.name)
+        # asking for what is served already changes nothing
+        asked = self.client.endpoints.deploy(
+            stage.name, model=model, replicas=stage.replicas, spec=stage.spec, max_duration=stage.max_duration
+        )
+        found = before is not None and before.state == "ready" and before.revision == asked.revision
         view = self._watch_endpoint(stage.name)
         self.endpoint = view
         if view.state != "ready":
@@ -378,10 +381,6 @@ class FlowRunner:
             return self.client.endpoints.get(name)
         except NotFoundError:
             return None
-
-    @staticmethod
-    def _serves(view: EndpointView, stage: rules.Endpoint, model: str) -> bool:
-        return view.state in ("ready", "starting") and view.model == model and view.spec == stage.spec
 
     def _watch_endpoint(self, name: str, patience: float = 120.0) -> EndpointView:
         deadline = time.monotonic() + patience

@@ -57,11 +57,8 @@ def take(folder: Path, leave_out: tuple[str, ...] = ()) -> Snapshot:
 def files_of(folder: Path) -> list[str]:
     """Paths under `folder` that belong to its code, sorted: what Git tracks or would add, else all but .gitignore's."""
     listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    if listed is None:
-        found = _walk(folder)
-    else:
-        # a tracked file may have been removed from the folder
-        found = [p for p in set(listed.split("\0")) if p and os.path.lexists(folder / p)]
+    # no checkout (or one that ignores this whole folder) lists nothing; a tracked file may have been removed
+    found = [p for p in set(listed.split("\0")) if p and os.path.lexists(folder / p)] if listed else _walk(folder)
     return sorted(p for p in found if not _never(p) and _is_file(folder, p))
 
 

@@ -47,14 +47,14 @@ def options(url: str, token: str) -> dict[str, Any]:
 
 def error_of(response: httpx.Response) -> HeadwayError:
     """The error that an answer carries; also for answers that are not headway's (a proxy's page)."""
+    # what a gateway answers when the server behind it is away is worth another try
+    status = UnreachableError.status if response.status_code in (502, 504) else response.status_code
     try:
         body = response.json()["error"]
-        return from_answer(response.status_code, {k: str(v) for k, v in body.items()})
+        return from_answer(status, {k: str(v) for k, v in body.items()})
     except (ValueError, KeyError, TypeError, AttributeError):
-        return from_answer(
-            response.status_code,
-            {"message": f"{response.url.host} answered {response.status_code} {response.reason_phrase}."},
-        )
+        said = f"{response.url.host} answered {response.status_code} {response.reason_phrase}."
+        return from_answer(status, {"message": said})
 
 
 def unreachable(url: str, why: object) -> UnreachableError:

@@ -40,6 +40,7 @@ class GatewaySettings:
 
 def create_app(settings: GatewaySettings) -> Gateway:
     """The ASGI application. Raises UsageError for an address that is none."""
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     return Gateway(settings)
 
 
@@ -62,7 +63,6 @@ def run(
     if listener is None:
         listener = asgi.listen(host, port)
     bound = int(listener.getsockname()[1])
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
     tell = None if ready is None else lambda: ready(bound)
     asgi.serve(create_app(settings), listener, ready=tell, websockets=True, drain=drain)
 

@@ -163,3 +163,8 @@ def _tail(path: Path, count: int) -> tuple[int, int]:
             return 0, found
     except FileNotFoundError:
         return 0, 0
+
+
+def check_cursor(log: Log, cursor: str) -> None:
+    """Raises UsageError for a cursor that is none of this run's."""
+    _position(log, cursor)

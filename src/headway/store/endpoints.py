@@ -7,9 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from headway.rules.records import Endpoint, EndpointToken, Revision
-from headway.rules.states import EndpointState
+from headway.rules.states import AttemptState, EndpointState
 from headway.store.area import Area
-from headway.store.tables import endpoint_tokens, endpoints, revisions
+from headway.store.tables import attempts, endpoint_tokens, endpoints, revisions, runs
 
 
 class Endpoints(Area):
@@ -26,6 +26,34 @@ class Endpoints(Area):
         return self._all(
             Endpoint, sa.select(endpoints).where(endpoints.c.project_id == project_id).order_by(endpoints.c.name)
         )
+
+    def all(self) -> list[Endpoint]:
+        """Of every project, by name."""
+        return self._all(Endpoint, sa.select(endpoints).order_by(endpoints.c.name))
+
+    def ready_replicas(self) -> dict[int, list[tuple[int, str, str]]]:
+        """(run, address, secret) of every replica that answers, by endpoint: a running run whose live attempt is ready.
+
+        One that was asked to stop is left out, so that no new request reaches it while it drains.
+        """
+        rows = self._connection.execute(
+            sa.select(runs.c.owner_id, runs.c.id, attempts.c.address, attempts.c.secret)
+            .join(attempts, attempts.c.run_id == runs.c.id)
+            .where(
+                # literal, so that the partial index of the same words is used
+                sa.text("attempts.state <> 'ended'"),
+                attempts.c.state == AttemptState.RUNNING,
+                attempts.c.ready,
+                attempts.c.address.is_not(None),
+                runs.c.owner == "endpoint",
+                runs.c.stop_at.is_(None),
+            )
+            .order_by(runs.c.id)
+        )
+        found: dict[int, list[tuple[int, str, str]]] = {}
+        for endpoint_id, run_id, address, secret in rows:
+            found.setdefault(endpoint_id, []).append((run_id, address, secret or ""))
+        return found
 
     def active(self) -> list[Endpoint]:
         """Endpoints that a controller has to look after: every one that is not stopped."""
@@ -59,6 +87,13 @@ class Endpoints(Area):
     def tokens(self, endpoint_id: int) -> list[EndpointToken]:
         query = sa.select(endpoint_tokens).where(endpoint_tokens.c.endpoint_id == endpoint_id)
         return self._all(EndpointToken, query.order_by(endpoint_tokens.c.id))
+
+    def all_tokens(self) -> dict[int, list[EndpointToken]]:
+        """Every endpoint's tokens, revoked and expired ones too, by endpoint."""
+        found: dict[int, list[EndpointToken]] = {}
+        for token in self._all(EndpointToken, sa.select(endpoint_tokens).order_by(endpoint_tokens.c.id)):
+            found.setdefault(token.endpoint_id, []).append(token)
+        return found
 
     def revoke_token(self, token_id: int, now: float) -> None:
         where = (endpoint_tokens.c.id == token_id) & endpoint_tokens.c.revoked_at.is_(None)

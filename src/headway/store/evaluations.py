@@ -73,5 +73,10 @@ class Evaluations(Area):
     def change_cell(self, cell_id: int, **changes: Any) -> None:
         self._update(cells, cells.c.id == cell_id, **changes)
 
+    def reset_cells(self, evaluation_id: int) -> None:
+        """Makes every cell that is not valid wait again, dealt to nobody, with all its tries before it."""
+        where = (cells.c.evaluation_id == evaluation_id) & (cells.c.state != CellState.VALID)
+        self._update(cells, where, state=CellState.WAITING, run_id=None, tries=0, reason="", ended_at=None)
+
     def deal(self, cell_ids: Collection[int], run_id: int) -> None:
         self._update(cells, cells.c.id.in_(list(cell_ids)), run_id=run_id)

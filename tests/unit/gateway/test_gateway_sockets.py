@@ -42,10 +42,10 @@ def test_the_upstreams_close_arrives_with_its_code(town: Any) -> None:
 
 
 def test_a_caller_who_vanishes_ends_the_upstream_socket(town: Any) -> None:
-    socket = connect(url(town, "/ws"))
-    socket.send("abc")
-    assert socket.recv(10) == "cba"
-    socket.socket.shutdown(2)
+    with connect(url(town, "/ws")) as socket:
+        socket.send("abc")
+        assert socket.recv(10) == "cba"
+        socket.socket.shutdown(2)
     assert town.console_app.left.wait(10)
 
 

@@ -1,0 +1,38 @@
+#!/bin/sh
+# What the benchmarks compare headway with: Ray in an environment of its own, Slurm from Debian's packages.
+#
+# Neither is started here: each benchmark starts its own, in a temporary folder, and ends it. What cannot be had on this
+# machine is named, and the benchmarks then list it as missing.
+#
+#   PYTHON=...   interpreter for .peers/ray (default python3)
+set -u
+cd "$(dirname "$0")/.."
+failed=""
+
+if [ ! -x .peers/ray/bin/ray ]; then
+    echo "peers: Ray into .peers/ray"
+    "${PYTHON:-python3}" -m venv .peers/ray &&
+        .peers/ray/bin/pip install --quiet --disable-pip-version-check "ray[default]>=2.40" ||
+        failed="$failed ray"
+fi
+
+if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then
+    if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        echo "peers: Slurm from Debian's packages"
+        # no daemons of the distribution's: the benchmarks bring a configuration of their own
+        printf '#!/bin/sh\nexit 101\n' >/tmp/headway-policy-rc.d
+        chmod +x /tmp/headway-policy-rc.d
+        had_policy=""
+        [ -e /usr/sbin/policy-rc.d ] && had_policy=yes || cp /tmp/headway-policy-rc.d /usr/sbin/policy-rc.d
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client munge \
+            >/dev/null || failed="$failed slurm"
+        [ -n "$had_policy" ] || rm -f /usr/sbin/policy-rc.d
+        rm -f /tmp/headway-policy-rc.d
+    else
+        failed="$failed slurm"
+    fi
+fi
+
+[ -z "$failed" ] || { echo "peers: not available here:$failed" >&2; exit 1; }
+echo "peers: ready"

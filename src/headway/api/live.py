@@ -1,0 +1,151 @@
+"""Event streams: a run's log as it grows, and what changes in a project.
+
+Streams sleep until a hint comes, and look by themselves now and then in case one was lost. While nobody listens, no
+socket is bound and nothing runs. Reading goes through the thread pool: a slow file system holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+from starlette.concurrency import run_in_threadpool
+
+from headway.protocol import hints
+from headway.rules.access import Caller
+from headway.services import changes, logs
+from headway.services.context import Services
+
+_log = logging.getLogger("headway.api")
+#: seconds between looks at a log file that may grow: its lines send no hints
+GROWTH = 0.25
+#: seconds between looks without a hint
+FALLBACK = 3.0
+#: seconds that hints are gathered before the record is asked
+GATHER = 0.05
+#: seconds of silence after which a comment keeps the connection open
+KEEP_ALIVE = 15.0
+_BATCH = 500
+_number = itertools.count()
+
+
+class Live:
+    """The api's ear for hints; one for each application, used from its event loop alone."""
+
+    def __init__(self, ctx: Services) -> None:
+        self.ctx = ctx
+        self._waiting: set[asyncio.Event] = set()
+        self._listener: hints.Listener | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends every stream: their readers come back with a cursor."""
+        self._closed = True
+        for event in self._waiting:
+            event.set()
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """An event that is set at each hint, for as long as the block lasts."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        self._bind()
+        try:
+            yield event
+        finally:
+            self._waiting.discard(event)
+            if not self._waiting:
+                self._unbind()
+
+    def _bind(self) -> None:
+        if self._listener is None and self.ctx.hints is not None:
+            try:
+                self._listener = hints.Listener(self.ctx.hints, f"api-{next(_number)}")
+            except OSError as error:
+                _log.warning("No hints come (%s); streams look every %g s.", error, FALLBACK)
+                return
+            asyncio.get_running_loop().add_reader(self._listener.fileno(), self._hinted)
+
+    def _unbind(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
+
+    def _hinted(self) -> None:
+        if self._listener is not None and self._listener.receive():
+            for event in self._waiting:
+                event.set()
+
+    async def _pause(self, event: asyncio.Event, seconds: float) -> bool:
+        """Until a hint or for `seconds`; whether a hint came. Hints that follow closely are taken together."""
+        try:
+            await asyncio.wait_for(event.wait(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        await asyncio.sleep(GATHER)
+        if not self._closed:
+            event.clear()
+        return True
+
+    async def log(self, caller: Caller, run_id: int, kind: str, after: str) -> AsyncIterator[bytes]:
+        """Events: `data: LogLineView` with the cursor as id, and `event: end` once the run's log is complete."""
+        quiet = 0.0
+        with self.listening() as event:
+            known: logs.Log | None = None
+            while not self._closed:
+                if known is None:
+                    known = await run_in_threadpool(logs.open_log, self.ctx, caller, run_id, kind)
+                page = await run_in_threadpool(logs.read, known, after, _BATCH)
+                after = page.cursor
+                if page.lines:
+                    quiet = 0.0
+                    yield b"".join(_event(line.model_dump_json(), identity=line.cursor) for line in page.lines)
+                    if len(page.lines) == _BATCH:
+                        continue
+                if page.complete:
+                    yield _event("{}", "end")
+                    return
+                known, waited = await self._await_growth(event, known, after)
+                quiet += waited
+                if quiet >= KEEP_ALIVE:
+                    quiet = 0.0
+                    yield b": still here\n\n"
+
+    async def _await_growth(self, event: asyncio.Event, log: logs.Log, after: str) -> tuple[logs.Log | None, float]:
+        """Until the log has grown (the same log) or the record may say more (None), and the seconds waited."""
+        waited = 0.0
+        while not self._closed:
+            step = GROWTH if log.attempts else FALLBACK
+            if await self._pause(event, step):
+                return None, waited
+            waited += step
+            if await run_in_threadpool(logs.grown, log, after):
+                return log, waited
+            if waited >= FALLBACK:
+                return None, waited
+        return None, waited
+
+    async def project(self, caller: Caller, project: str) -> AsyncIterator[bytes]:
+        """Events `run` (RunView) and `evaluation` (EvaluationView), first as all are now, then at each change."""
+        watch = changes.Watch(self.ctx, caller, project)
+        quiet = 0.0
+        with self.listening() as event:
+            while not self._closed:
+                found = await run_in_threadpool(watch.look)
+                if found:
+                    quiet = 0.0
+                    yield b"".join(_event(data, name) for name, data in found)
+                if not await self._pause(event, FALLBACK):
+                    quiet += FALLBACK
+                    if quiet >= KEEP_ALIVE:
+                        quiet = 0.0
+                        yield b": still here\n\n"
+
+
+def _event(data: str, name: str = "", identity: str = "") -> bytes:
+    head = (f"event: {name}\n" if name else "") + (f"id: {identity}\n" if identity else "")
+    return f"{head}data: {data}\n\n".encode()

@@ -1,0 +1,123 @@
+"""Every fault as the one shape of errors: {"error": {"code", "message", "remedy"}}."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import OperationalError
+from starlette.exceptions import HTTPException
+
+from headway.errors import FailedError, HeadwayError, NotFoundError, RefusedError, UnreachableError, UsageError
+from headway.rules.nearest import unknown
+from headway.storage.full import TargetFullError
+from headway.store.base import ConflictError
+
+_log = logging.getLogger("headway.api")
+
+
+def install(app: FastAPI) -> None:
+    """Makes `app` answer all that can be raised in the one shape."""
+
+    def answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
+        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        if error.status == 503:
+            headers["Retry-After"] = "1"
+        return JSONResponse({"error": error.as_dict()}, status_code=status or error.status, headers=headers)
+
+    @app.exception_handler(HeadwayError)
+    def raised(request: Request, error: HeadwayError) -> JSONResponse:
+        return answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return answer(explain(error.errors(), request))
+
+    @app.exception_handler(HTTPException)
+    def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return answer(_of_http(request, error), error.status_code)
+
+    @app.exception_handler(ConflictError)
+    def conflict(request: Request, error: ConflictError) -> JSONResponse:
+        return answer(
+            RefusedError("Somebody else made the same at the same moment.", "Look, and try again.", code="conflict")
+        )
+
+    @app.exception_handler(TargetFullError)
+    def full(request: Request, error: TargetFullError) -> JSONResponse:
+        return answer(RefusedError(str(error.message), str(error.remedy), code=str(error.cause)))
+
+    @app.exception_handler(OperationalError)
+    def away(request: Request, error: OperationalError) -> JSONResponse:
+        _log.error("The record does not answer: %s", error.orig)
+        return answer(UnreachableError("The record's database does not answer.", "See the api's log; try again later."))
+
+    @app.exception_handler(Exception)
+    def failed(request: Request, error: Exception) -> JSONResponse:
+        # what went wrong inside goes to the log, never to the caller; Starlette raises it on to the server
+        return answer(
+            FailedError(
+                f"The server failed on {request.method} {request.url.path} ({type(error).__name__}).",
+                "See the api's log; please report it.",
+                code="internal",
+            )
+        )
+
+
+def _of_http(request: Request, error: HTTPException) -> HeadwayError:
+    if error.status_code == 404:
+        return NotFoundError(f"There is nothing at {request.url.path}.", "/api/docs lists what there is.")
+    if error.status_code == 405:
+        return UsageError(
+            f"{request.url.path} cannot be asked with {request.method}.", "/api/docs lists what there is.",
+            code="wrong_method",
+        )  # fmt: skip
+    return UsageError(str(error.detail) or f"Status {error.status_code}.", "Correct the request.")
+
+
+def explain(faults: Sequence[Any], request: Request | None = None) -> UsageError:
+    """The first of Pydantic's faults as one sentence with the offending value, and the nearest key for an unknown."""
+    fault = faults[0]
+    where = [part for part in fault["loc"] if part not in ("body", "query", "path")]
+    name = ".".join(str(p) for p in where)
+    if fault["type"] == "extra_forbidden":
+        return unknown("key", str(where[-1]), _keys(request, where[:-1]), ".".join(str(p) for p in where[:-1]))
+    if fault["type"] == "missing":
+        return UsageError(f"{name or 'The body'} is missing.", "Give it.")
+    if fault["type"] == "json_invalid":
+        return UsageError("The body is not JSON.", "Send JSON with Content-Type: application/json.")
+    return UsageError(f"{name}: {fault['msg']} (got {_shown(fault.get('input'))}).", "Correct that value.")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _keys(request: Request | None, path: Sequence[Any]) -> list[str]:
+    """The keys that the request's model knows at `path`; empty when that cannot be told."""
+    route = request.scope.get("route") if request else None
+    body = getattr(getattr(route, "dependant", None), "body_params", [])
+    model = body[0].field_info.annotation if body else None
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = _model_of(model).model_fields.get(str(part)) if _model_of(model) else None
+        model = field.annotation if field else None
+    found = _model_of(model)
+    return list(found.model_fields) if found else []
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """The model in `M`, `list[M]` or `M | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for inner in get_args(annotation):
+        if found := _model_of(inner):
+            return found
+    return None

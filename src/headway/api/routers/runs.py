@@ -1,0 +1,146 @@
+"""Runs and jobs; their logs, metrics and checkpoints; streams."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Header, Query
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from headway.api.dependencies import Ctx, Streams, Who
+from headway.services import changes, jobs, logs, metrics, runs
+from headway.wire.runs import (
+    CheckpointView,
+    JobRequest,
+    JobView,
+    LogPage,
+    MetricSeries,
+    RunView,
+    StopRequest,
+)
+
+router = APIRouter(tags=["runs"])
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@router.post("/projects/{project}/jobs")
+def submit(ctx: Ctx, who: Who, project: str, request: JobRequest) -> RunView:
+    """Submits a training run."""
+    return jobs.submit(ctx, who, project, request)
+
+
+@router.get("/projects/{project}/jobs")
+def list_jobs(ctx: Ctx, who: Who, project: str, before: int | None = None, limit: Limit = 100) -> list[JobView]:
+    """Training runs, newest first, with the last value of each metric."""
+    return jobs.listing(ctx, who, project, before=before, limit=limit)
+
+
+@router.get("/projects/{project}/jobs/{job}")
+def job(ctx: Ctx, who: Who, project: str, job: int) -> JobView:
+    """One training run."""
+    return jobs.get(ctx, who, project, job)
+
+
+@router.get("/projects/{project}/runs")
+def list_runs(
+    ctx: Ctx,
+    who: Who,
+    project: str,
+    state: str | None = None,
+    owner: str | None = None,
+    owner_id: int | None = None,
+    before: int | None = None,
+    limit: Limit = 100,
+) -> list[RunView]:
+    """Everything that occupies or wants resources, newest first. `state`: one, or live, ended, open."""
+    return runs.listing(
+        ctx, who, project, state=state, owner=owner, owner_id=owner_id, before=before, limit=limit
+    )
+
+
+@router.get("/runs/{run}")
+def get(ctx: Ctx, who: Who, run: int) -> RunView:
+    """One run."""
+    return runs.get(ctx, who, run)
+
+
+@router.post("/runs/{run}/stop")
+def stop(ctx: Ctx, who: Who, run: int, request: Annotated[StopRequest | None, Body()] = None) -> RunView:
+    """Asks a run to end: SIGTERM, the grace period, SIGKILL."""
+    return runs.stop(ctx, who, run, request or StopRequest())
+
+
+@router.post("/runs/{run}/hold")
+def hold(ctx: Ctx, who: Who, run: int) -> RunView:
+    """Keeps a run that waits from being placed."""
+    return runs.hold(ctx, who, run)
+
+
+@router.post("/runs/{run}/release")
+def release(ctx: Ctx, who: Who, run: int) -> RunView:
+    """Lets a held run be placed."""
+    return runs.release(ctx, who, run)
+
+
+@router.post("/runs/{run}/retry")
+def retry(ctx: Ctx, who: Who, run: int) -> RunView:
+    """Places a job that failed or was stopped once more."""
+    return runs.retry(ctx, who, run)
+
+
+@router.get("/runs/{run}/checkpoints")
+def checkpoints(ctx: Ctx, who: Who, run: int) -> list[CheckpointView]:
+    """Published checkpoints by step."""
+    return runs.checkpoints(ctx, who, run)
+
+
+@router.get("/runs/{run}/metrics")
+def get_metrics(ctx: Ctx, who: Who, run: int) -> list[MetricSeries]:
+    """Every metric's points."""
+    return metrics.series(ctx, who, run)
+
+
+@router.get("/runs/{run}/logs")
+def get_logs(
+    ctx: Ctx,
+    who: Who,
+    run: int,
+    kind: str = "run",
+    after: str = "",
+    limit: Annotated[int, Query(ge=1, le=logs.MOST)] = logs.USUAL,
+    tail: Annotated[int | None, Query(ge=0, le=logs.MOST)] = None,
+) -> LogPage:
+    """Lines of the run log or the diagnostic log behind the cursor `after`, or the last `tail` ones."""
+    return logs.page(ctx, who, run, kind=kind, after=after, limit=limit, tail=tail)
+
+
+@router.get("/runs/{run}/logs/stream", response_class=StreamingResponse)
+async def stream_logs(
+    ctx: Ctx,
+    who: Who,
+    live: Streams,
+    run: int,
+    kind: str = "run",
+    after: str = "",
+    last_event_id: Annotated[str, Header()] = "",
+) -> StreamingResponse:
+    """Server-sent events: a LogLineView each, and `end` once the run has ended. Goes on from `Last-Event-ID`."""
+    # what is wrong is answered with a status, before the stream begins
+    found = await run_in_threadpool(logs.open_log, ctx, who, run, kind)
+    start = last_event_id or after
+    logs.check_cursor(found, start)
+    return events(live.log(who, run, kind, start))
+
+
+@router.get("/projects/{project}/stream", response_class=StreamingResponse)
+async def stream_project(ctx: Ctx, who: Who, live: Streams, project: str) -> StreamingResponse:
+    """Server-sent events `run` (RunView) and `evaluation` (EvaluationView): all as they are, then each change."""
+    await run_in_threadpool(changes.Watch(ctx, who, project).check)
+    return events(live.project(who, project))
+
+
+def events(source: AsyncIterator[bytes]) -> StreamingResponse:
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return StreamingResponse(source, media_type="text/event-stream", headers=headers)

@@ -1,0 +1,44 @@
+"""Bodies that are streams: taken into a temporary file before anything looks at them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import BinaryIO, cast
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from headway.errors import UsageError
+
+#: bytes that stay in memory
+_SPOOL = 4 << 20
+#: bytes that are written at once
+_BLOCK = 1 << 20
+
+
+@asynccontextmanager
+async def received(request: Request, folder: str, limit: int) -> AsyncIterator[BinaryIO]:
+    """The whole body as a file at its beginning; gone after the block.
+
+    folder: where it is kept when it is large. limit: bytes. Raises UsageError (too_large) for a longer body.
+    """
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL, dir=folder) as file:
+        kept = cast(BinaryIO, file)
+        size, block = 0, bytearray()
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise UsageError(f"The body is longer than {limit >> 20} MiB.", "Send less.", code="too_large")
+                block += chunk
+                if len(block) >= _BLOCK:
+                    await run_in_threadpool(kept.write, bytes(block))
+                    block.clear()
+        except ClientDisconnect:
+            raise UsageError("The body ended too early.", "Send it again.", code="cut_off") from None
+        await run_in_threadpool(kept.write, bytes(block))
+        kept.seek(0)
+        yield kept

@@ -1,0 +1,205 @@
+"""The engine of one machine: runners are processes of this host, found again by identity."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+import headway.runner
+from headway.engines.base import Engine, Observation, Presence
+from headway.errors import UsageError
+from headway.protocol import identity, names
+from headway.protocol.files import AttemptFolder, NodeFolder, read_json, write_json
+from headway.protocol.launch import Launch
+from headway.rules.records import Node
+
+_RUNNER = Path(headway.runner.__file__).with_name("__main__.py")
+
+
+class LocalEngine(Engine):
+    name = "local"
+
+    def __init__(
+        self, root: Path, *, python: str = sys.executable, node_file: Path | None = None, node_name: str | None = None
+    ) -> None:
+        """root: the shared root. python: the interpreter that runners start in. node_file: YAML that declares nodes."""
+        self._root = root
+        self._python = python
+        self._node_file = node_file
+        self._node_name = node_name or os.uname().nodename
+
+    # -- nodes
+
+    def nodes(self, now: float) -> list[Node]:
+        """This machine, or what the node file declares. Raises UsageError on a node file that cannot be understood."""
+        if self._node_file is not None and self._node_file.exists():
+            return self._declared(self._node_file, now)
+        cpus = len(psutil.Process().cpu_affinity() or []) or psutil.cpu_count() or 1
+        return [
+            Node(
+                name=self._node_name,
+                engine=self.name,
+                address="127.0.0.1",
+                cpus=float(cpus),
+                memory_bytes=psutil.virtual_memory().total,
+                accelerators=_accelerators(),
+                declared=False,
+                seen_at=now,
+            )
+        ]
+
+    def _declared(self, file: Path, now: float) -> list[Node]:
+        from headway.rules.units import parse_size as size
+
+        try:
+            raw = yaml.safe_load(file.read_text(encoding="utf-8")) or []
+            nodes = raw["nodes"] if isinstance(raw, dict) else raw
+            return [
+                Node(
+                    name=str(node.get("name", f"{self._node_name}-{position}")),
+                    engine=self.name,
+                    address="127.0.0.1",
+                    cpus=float(node["cpus"]),
+                    memory_bytes=size(node["memory"]),
+                    accelerators=[
+                        {
+                            "index": index,
+                            "kind": str(device.get("kind", "")),
+                            "memory_bytes": size(device.get("memory", 0)),
+                            "uuid": f"declared-{position}-{index}",
+                        }
+                        for index, device in enumerate(node.get("accelerators", []))
+                    ],
+                    declared=True,
+                    seen_at=now,
+                )
+                for position, node in enumerate(nodes)
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError, yaml.YAMLError) as error:
+            raise UsageError(
+                f"{file} does not declare nodes: {error}.",
+                "Write a list of {name, cpus, memory, accelerators: [{kind, memory}]}.",
+            ) from None
+
+    # -- attempts
+
+    def _folder(self, attempt: str) -> AttemptFolder:
+        return AttemptFolder.of(self._root, attempt)
+
+    def start(self, launch: Launch) -> None:
+        folder = self._folder(launch.attempt)
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not folder.launch.exists():
+            write_json(folder.launch, launch.to_json())
+        if folder.node(0).runner.exists():
+            return
+        # the first process forks the runner and ends, so there is nothing to wait for and no zombie
+        subprocess.run(
+            [self._python, "-I", "-S", str(_RUNNER), str(folder.path), "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+
+    def observe(self, attempts: Iterable[str]) -> Mapping[str, Observation]:
+        return {attempt: self._observe(self._folder(attempt)) for attempt in attempts}
+
+    def _observe(self, folder: AttemptFolder) -> Observation:
+        node = folder.node(0)
+        heartbeat = None
+        with contextlib.suppress(OSError):
+            heartbeat = node.heartbeat.stat().st_mtime
+        if node.exit.exists():
+            return Observation(Presence.ENDED, heartbeat)
+        runner = _runner(node)
+        if runner is None:
+            known = folder.launch.exists()
+            return Observation(Presence.STARTING if known else Presence.UNKNOWN, heartbeat)
+        if identity.alive(runner):
+            return Observation(Presence.ALIVE, heartbeat)
+        # it may have written its last word between our two looks
+        return Observation(Presence.ENDED if node.exit.exists() else Presence.LOST, heartbeat)
+
+    def stop(self, attempt: str, *, grace: float, cause: str, message: str) -> None:
+        folder = self._folder(attempt)
+        if not folder.path.exists() or folder.node(0).exit.exists():
+            return
+        if not folder.stop.exists():
+            write_json(folder.stop, {"grace": grace, "cause": cause, "message": message, "at": time.time()})
+        runner = _runner(folder.node(0))
+        if runner is not None:
+            identity.send_signal(runner, signal.SIGTERM)
+
+    def sweep(self, attempt: str) -> None:
+        folder = self._folder(attempt)
+        raw = _raw_runner(folder.node(0))
+        marker = f"{names.ATTEMPT}={attempt}".encode()
+        for _ in range(20):  # what forks while we look is found the next time
+            left = [pid for pid in psutil.pids() if marker in _environment(pid)]
+            if not left:
+                break
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        if raw is not None and (sockets := raw.get("sockets")):
+            shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _raw_runner(node: NodeFolder) -> dict[str, Any] | None:
+    try:
+        raw = read_json(node.runner)
+    except (OSError, ValueError):
+        return None
+    return raw if isinstance(raw, dict) else None
+
+
+def _runner(node: NodeFolder) -> identity.Identity | None:
+    raw = _raw_runner(node)
+    try:
+        return None if raw is None else identity.Identity.from_json(raw)
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def _accelerators() -> list[dict[str, Any]]:
+    """What NVML reports; nothing where there is no driver."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:
+        return []
+    try:
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            device = pynvml.nvmlDeviceGetHandleByIndex(index)
+            found.append(
+                {
+                    "index": index,
+                    "kind": str(pynvml.nvmlDeviceGetName(device)),
+                    "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(device).total),
+                    "uuid": str(pynvml.nvmlDeviceGetUUID(device)),
+                }
+            )
+        return found
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,159 @@
+"""flow.yaml: what is accepted, and one sentence for everything else."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headway.client import flowfile
+from headway.errors import UsageError
+from headway.rules import flow
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "digits" / "flow.yaml"
+
+WHOLE: dict[str, Any] = {
+    "dataset": {"name": "digits", "path": "data", "prepare": "python make_data.py data"},
+    "train": {
+        "command": "python train.py --epochs {epochs}",
+        "parameters": {"epochs": 25, "seed": 0},
+        "processes": 2,
+        "spec": "medium",
+        "data": "digits",
+        "checkpoints": "*.pt",
+        "max_duration": "30m",
+    },
+    "evaluate": {
+        "name": "digits",
+        "worker": "evaluate.py:Digits",
+        "cases": "cases.yaml",
+        "outputs": {"score.json": "json", "mistakes.png": "image"},
+        "score": "accuracy",
+        "workers": 2,
+    },
+    "model": {"name": "digits", "checkpoint": "best", "case": "clean", "predictor": "predictor.py:Digits"},
+    "endpoint": {"name": "digits", "replicas": 1, "spec": "small", "max_duration": "2h"},
+}
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    raw = copy.deepcopy(WHOLE)
+    *folders, last = path.split(".")
+    place = raw
+    for key in folders:
+        place = place[key]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return raw
+
+
+def test_the_whole() -> None:
+    found = flow.parse(WHOLE)
+    assert found.stages == ["dataset", "train", "evaluate", "model", "endpoint"]
+    assert found.train is not None and found.train.max_duration == 1800
+    assert found.train.checkpoints == ("*.pt",)
+    assert found.train.data == ("digits",)
+    assert found.evaluate is not None and found.evaluate.outputs["mistakes.png"] == "image"
+    assert found.endpoint is not None and found.endpoint.max_duration == 7200
+
+
+def test_the_example_is_read_and_plans_425_cells() -> None:
+    found = flowfile.load(EXAMPLE)
+    assert found.stages == list(flow.STAGES)
+    assert len(flowfile.check(found, EXAMPLE)) == 17
+    assert [s["stage"] for s in flowfile.plan(EXAMPLE)] == list(flow.STAGES)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message", "remedy"),
+    [
+        ("train.comand", "x", "flow.yaml: unknown key 'train.comand'.", "Did you mean train.command?"),
+        ("tran", {}, "flow.yaml: unknown key 'tran'.", "Did you mean train?"),
+        ("train.max_duration", "30", "flow.yaml: train.max_duration: '30' is not a duration.", "90m"),
+        ("train.max_duration", 1800, "flow.yaml: train.max_duration: 1800 is not a duration.", "90m"),
+        ("train.memory", "4 lots", "flow.yaml: train.memory: '4 lots' is not a size.", "24GiB"),
+        ("train.processes", 0, "flow.yaml: train.processes is 0.", "from 1 to 1024"),
+        ("train.processes", "two", "flow.yaml: train.processes is 'two'.", "whole number"),
+        ("train.command", None, "flow.yaml: train has no command.", "train.command"),
+        ("train.command", "python 'x", "train.command", "quotes"),
+        ("train.parameters", {"epoch": 3}, "flow.yaml: train.command: unknown parameter 'epochs'.", "epoch?"),
+        ("train.spec", "Not A Name", "flow.yaml: train.spec is 'Not A Name'.", "name"),
+        ("train", "python train.py", "flow.yaml: train is a str, not keys with values.", "train: {"),
+        ("evaluate.outputs", {"score.json": "jsn"}, "flow.yaml: evaluate.outputs.score.json: unknown kind", "json"),
+        ("evaluate.outputs", {"a.png": "image"}, "evaluate.outputs has no score.json", "score_file"),
+        ("evaluate.worker", "evaluate.Digits", "flow.yaml: evaluate.worker is 'evaluate.Digits'.", "FILE.py:CLASS"),
+        ("model.case", None, "flow.yaml: model has no case.", "model.case"),
+        ("model", None, "flow.yaml has endpoint but no model", "Add model."),
+        ("endpoint.replicas", 65, "flow.yaml: endpoint.replicas is 65.", "from 1 to 64"),
+    ],
+)
+def test_bad_input_is_one_sentence(path: str, value: object, message: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        flow.parse(changed(path, value))
+    assert message in caught.value.message
+    assert remedy in caught.value.remedy
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("raw", [None, [], "text", {}])
+def test_a_file_that_is_no_flow(raw: object) -> None:
+    with pytest.raises(UsageError, match=r"^flow\.yaml|the file"):
+        flow.parse(raw)
+
+
+def test_cases() -> None:
+    assert flow.parse_cases(["clean", {"id": 7, "parameters": {"digit": 7}, "tags": "digit"}], "cases.yaml") == [
+        {"id": "clean", "parameters": {}, "tags": []},
+        {"id": "7", "parameters": {"digit": 7}, "tags": ["digit"]},
+    ]
+    with pytest.raises(UsageError, match=r"cases\[1\]\.id is 'a', as an earlier"):
+        flow.parse_cases({"cases": ["a", "a"]}, "cases.yaml")
+    with pytest.raises(UsageError, match=r"unknown key 'cases\[0\]\.tag'\. Did you mean cases\[0\]\.tags\?"):
+        flow.parse_cases([{"id": "a", "tag": "x"}], "cases.yaml")
+
+
+def test_fill_keeps_words_whole() -> None:
+    words = flow.fill("python 'my train.py' --name {name} '{name}-x'", {"name": "a b"})
+    assert words == ["python", "my train.py", "--name", "a b", "a b-x"]
+
+
+def test_key_depends_on_every_input_and_not_on_order() -> None:
+    assert flow.key("train", {"a": 1, "b": [2]}) == flow.key("train", {"b": [2], "a": 1})
+    assert flow.key("train", {"a": 1}) != flow.key("train", {"a": 2})
+    assert flow.key("train", {"a": 1}) != flow.key("model", {"a": 1})
+    assert len(flow.key("evaluate", {})) <= 128
+
+
+def written(folder: Path, raw: dict[str, Any], *names: str) -> Path:
+    for name in names:
+        (folder / name).write_text("- clean\n" if name == "cases.yaml" else "")
+    file = folder / "flow.yaml"
+    file.write_text(yaml.safe_dump(raw))
+    return file
+
+
+def test_check_names_files_that_are_missing(tmp_path: Path) -> None:
+    file = written(tmp_path, WHOLE, "predictor.py", "cases.yaml")
+    with pytest.raises(UsageError, match=r"evaluate\.worker 'evaluate\.py:Digits' names no file"):
+        flowfile.check(flowfile.load(file), file)
+    (tmp_path / "evaluate.py").write_text("")
+    assert [c["id"] for c in flowfile.check(flowfile.load(file), file)] == ["clean"]
+    file = written(tmp_path, changed("dataset.prepare", None))
+    with pytest.raises(UsageError, match=r"dataset\.path 'data' is no folder"):
+        flowfile.check(flowfile.load(file), file)
+    file = written(tmp_path, changed("model.case", "claen"))
+    with pytest.raises(UsageError, match="Did you mean clean"):
+        flowfile.check(flowfile.load(file), file)
+
+
+def test_a_missing_or_broken_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        flowfile.load(tmp_path / "flow.yaml")
+    (tmp_path / "flow.yaml").write_text("train: [")
+    with pytest.raises(UsageError, match="is not YAML"):
+        flowfile.load(tmp_path / "flow.yaml")
