@@ -68,5 +68,6 @@ format: .venv/.dev
 	@$(BIN)/ruff format
 
 clean:
-	@test ! -x $(BIN)/headway || $(BIN)/headway down || true
+	@test ! -d .headway || $(BIN)/headway down --home .headway
+	@test ! -d .headway || $(BIN)/python scripts/stop_runs.py .headway
 	rm -rf .venv .headway .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache examples/digits/data

@@ -8,6 +8,7 @@ cli_help   `headway --help`, s
 from __future__ import annotations
 
 import contextlib
+import functools
 import subprocess
 import time
 from collections.abc import Iterator
@@ -63,7 +64,6 @@ def main() -> None:
     wanted = [r for r in rows if not options.only or r in options.only]
     idle = bool({"idle_rss", "idle_cpu"} & set(wanted))
     missing: dict[str, str] = {}
-    helps: dict[str, list[str]] = {}
     if idle:
         with folder() as base, headway(base / "home") as ours:
             if not ours.wait_for_console():
@@ -75,21 +75,25 @@ def main() -> None:
                 say(f"  {process.memory_info().rss / 1e6:6.1f} MB  {' '.join(process.cmdline()[1:4])}")
         with bare(len(parts)) as pids:
             rows["idle_rss"].limit, rows["idle_cpu"].limit = watch(pids, min(seconds, 5.0), 1.0)
-    for kind in KINDS:
-        why = "left out" if options.no_peers else kind.absent()
-        if why is not None:
-            missing[kind.name] = why
-            continue
-        helps[kind.name] = kind.help()
-        if idle:
+    missing.update({k.name: why for k in KINDS if (why := "left out" if options.no_peers else k.absent())})
+    here = [kind for kind in KINDS if kind.name not in missing]
+    if idle:
+        for kind in here:
             watch_peer(kind, rows, missing, seconds, settle)
     if "cli_help" in wanted:
         say("cli_help")
-        commands = [[PYTHON, "-m", "headway", "--help"], NOTHING, *helps.values()]
-        row = rows["cli_help"]
-        row.ours, row.limit, *others = in_turn(rounds, *((lambda c=c: took(c)) for c in commands))
-        row.peers = dict(zip(helps, others, strict=True))
+        help_row(rows["cli_help"], here, rounds)
     report("footprint", [rows[r] for r in wanted], missing)
+
+
+def help_row(row: Row, kinds: list[type[Slurm] | type[Ray]], rounds: int) -> None:
+    with contextlib.ExitStack() as stack:
+        # none is started; Slurm's commands only want to find a configuration
+        peers = [kind(stack.enter_context(folder())) for kind in kinds]
+        measures = [lambda: took([PYTHON, "-m", "headway", "--help"]), lambda: took(NOTHING)]
+        measures += [functools.partial(took, peer.help(), peer.environment) for peer in peers]
+        row.ours, row.limit, *others = in_turn(rounds, *measures)
+        row.peers = {peer.name: value for peer, value in zip(peers, others, strict=True)}
 
 
 def watch_peer(

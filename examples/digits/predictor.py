@@ -18,9 +18,13 @@ class Digits:
         place = Path(path)
         self.net = net.load(next(iter(sorted(place.glob("*.pt")))) if place.is_dir() else place)
 
+    def preprocess(self, inputs: dict[str, Any]) -> torch.Tensor:
+        """{"image": a picture (PNG, JPEG, ...) in base64}; what is raised here is the caller's fault."""
+        picture = base64.b64decode(inputs["image"], validate=True)
+        return torch.from_numpy(net.pixels(picture))[None, None]
+
     @torch.no_grad()
-    def predict(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """{"image": a picture (PNG, JPEG, ...) in base64} -> {"digit": 7, "scores": [ten probabilities]}."""
-        image = torch.from_numpy(net.pixels(base64.b64decode(inputs["image"], validate=True)))
-        scores = self.net(image[None, None]).softmax(1)[0]
+    def predict(self, images: torch.Tensor) -> dict[str, Any]:
+        """{"digit": 7, "scores": [ten probabilities]}"""
+        scores = self.net(images).softmax(1)[0]
         return {"digit": int(scores.argmax()), "scores": [round(score, 6) for score in scores.tolist()]}

@@ -160,7 +160,11 @@ def play(this: Round, home: Path, chance: random.Random, arguments: list[str]) -
         if kill(pid):
             this.killed = role(command)
             break
+    over = demo.poll() is not None
     result = finish(demo, home)
+    if over:
+        # the kill came after the end: what was finished must be found finished
+        result = None
     while result is None and this.demos < TRIES:
         this.demos += 1
         result = finish(start(home, arguments), home)

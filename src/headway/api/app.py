@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
-from fastapi.routing import APIRoute
 
 from headway import __version__
 from headway.api import docs, problems
@@ -50,9 +49,7 @@ def create_app(services: Services) -> FastAPI:
         "4XX": {"model": Problem, "description": "The request cannot be carried out; see the error."}
     }
     for module in (platform, people, runs, data, products):
-        app.include_router(
-            module.router, prefix=PREFIX, dependencies=[Depends(known_query)], responses=responses
-        )
+        app.include_router(module.router, prefix=PREFIX, dependencies=[Depends(known_query)], responses=responses)
 
     @app.get("/api/docs", include_in_schema=False, response_class=HTMLResponse)
     def page() -> str:
@@ -60,8 +57,3 @@ def create_app(services: Services) -> FastAPI:
         return docs.PAGE
 
     return app
-
-
-def routes(app: FastAPI) -> list[APIRoute]:
-    """The api's own routes."""
-    return [r for r in app.routes if isinstance(r, APIRoute) and r.path.startswith(PREFIX)]

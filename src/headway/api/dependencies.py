@@ -13,12 +13,14 @@ from headway.rules.nearest import unknown
 from headway.services import access
 from headway.services.context import Services
 
+# Those that wait for nothing are coroutines: a plain function would cost each request a trip to the thread pool.
 
-def services(request: Request) -> Services:
+
+async def services(request: Request) -> Services:
     return cast(Services, request.app.state.services)
 
 
-def live(request: Request) -> Live:
+async def live(request: Request) -> Live:
     return cast(Live, request.app.state.live)
 
 
@@ -27,7 +29,7 @@ def caller(request: Request, ctx: Annotated[Services, Depends(services)]) -> Cal
     return access.authenticate(ctx, request.headers.get("authorization"))
 
 
-def known_query(request: Request) -> None:
+async def known_query(request: Request) -> None:
     """Raises UsageError, with the nearest known name, for a query parameter that the route does not have."""
     given = request.query_params.keys()
     if given:

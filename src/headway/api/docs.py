@@ -59,7 +59,8 @@ function shape(schema, depth = 0) {
 function route(path, method, op) {
   const box = make("details");
   const head = make("summary");
-  head.append(make("b", method.toUpperCase(), "method " + method), make("code", path), make("span", op.description || op.summary));
+  head.append(make("b", method.toUpperCase(), "method " + method), make("code", path));
+  head.append(make("span", op.description || op.summary));
   const body = make("div", undefined, "body");
   const parameters = op.parameters || [];
   if (parameters.length) {
@@ -68,7 +69,8 @@ function route(path, method, op) {
     for (const p of parameters) {
       const row = make("tr");
       const usual = p.schema && p.schema.default !== undefined ? " = " + JSON.stringify(p.schema.default) : "";
-      row.append(make("td", p.name), make("td", p.in + (p.required ? ", required" : "")), make("td", shape(p.schema) + usual));
+      row.append(make("td", p.name), make("td", p.in + (p.required ? ", required" : "")));
+      row.append(make("td", shape(p.schema) + usual));
       table.append(row);
     }
     body.append(table);

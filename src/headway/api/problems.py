@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 from fastapi import FastAPI, Request
@@ -15,7 +16,8 @@ from starlette.exceptions import HTTPException
 
 from headway.errors import FailedError, HeadwayError, NotFoundError, RefusedError, UnreachableError, UsageError
 from headway.rules.nearest import unknown
-from headway.storage.full import TargetFullError
+from headway.storage.full import TargetFullError, from_oserror
+from headway.storage.verify import InvalidError
 from headway.store.base import ConflictError
 
 _log = logging.getLogger("headway.api")
@@ -52,6 +54,16 @@ def install(app: FastAPI) -> None:
     def full(request: Request, error: TargetFullError) -> JSONResponse:
         return answer(RefusedError(str(error.message), str(error.remedy), code=str(error.cause)))
 
+    @app.exception_handler(InvalidError)
+    def not_valid(request: Request, error: InvalidError) -> JSONResponse:
+        reason = error.reason.rstrip(".")
+        return answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
+
+    @app.exception_handler(OSError)
+    def system(request: Request, error: OSError) -> JSONResponse:
+        found = from_oserror(error, Path(error.filename or "/"))
+        return full(request, found) if found else failed(request, error)
+
     @app.exception_handler(OperationalError)
     def away(request: Request, error: OperationalError) -> JSONResponse:
         _log.error("The record does not answer: %s", error.orig)
@@ -59,7 +71,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> JSONResponse:
-        # what went wrong inside goes to the log, never to the caller; Starlette raises it on to the server
+        # what went wrong inside goes to the log, never to the caller
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return answer(
             FailedError(
                 f"The server failed on {request.method} {request.url.path} ({type(error).__name__}).",
@@ -107,7 +120,8 @@ def _keys(request: Request | None, path: Sequence[Any]) -> list[str]:
     for part in path:
         if isinstance(part, int):
             continue
-        field = _model_of(model).model_fields.get(str(part)) if _model_of(model) else None
+        outer = _model_of(model)
+        field = outer.model_fields.get(str(part)) if outer else None
         model = field.annotation if field else None
     found = _model_of(model)
     return list(found.model_fields) if found else []

@@ -1,10 +1,11 @@
-"""Bodies that are streams: taken into a temporary file before anything looks at them."""
+"""Bodies that are streams: taken in whole before anything looks at them."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from fastapi import Request
@@ -13,19 +14,20 @@ from starlette.requests import ClientDisconnect
 
 from headway.errors import UsageError
 
-#: bytes that stay in memory
+#: bytes that stay in memory; more go to a file without a name, so that a killed api leaves none
 _SPOOL = 4 << 20
 #: bytes that are written at once
 _BLOCK = 1 << 20
 
 
 @asynccontextmanager
-async def received(request: Request, folder: str, limit: int) -> AsyncIterator[BinaryIO]:
+async def received(request: Request, folder: Path, limit: int) -> AsyncIterator[BinaryIO]:
     """The whole body as a file at its beginning; gone after the block.
 
-    folder: where it is kept when it is large. limit: bytes. Raises UsageError (too_large) for a longer body.
+    folder: where it is kept when it is large. limit: bytes. Raises UsageError for a longer body (too_large) or one
+    that ended too early (cut_off), OSError.
     """
-    with tempfile.SpooledTemporaryFile(max_size=_SPOOL, dir=folder) as file:
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOL, dir=str(folder)) as file:
         kept = cast(BinaryIO, file)
         size, block = 0, bytearray()
         try:

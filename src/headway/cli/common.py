@@ -41,7 +41,7 @@ _COLOURS = {
 }
 
 
-def client(*, patience: float = 10.0) -> Client:
+def client(*, patience: float = 4.0) -> Client:
     """A client for the chosen server and project. Raises UnauthorizedError when there is no token."""
     from headway.client import Client
 

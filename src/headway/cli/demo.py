@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,5 +143,7 @@ def _clean(settings: Settings) -> None:
         for run in client.runs.ls(state="live"):
             client.runs.wait(run.id, timeout=30)
     up.stop(settings)
+    for folder, _, _ in os.walk(settings.home):
+        os.chmod(folder, 0o700)  # what was fetched is kept read-only
     shutil.rmtree(settings.home)
     print(f"Stopped; {settings.home} is removed.", file=sys.stderr)

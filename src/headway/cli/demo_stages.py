@@ -21,6 +21,8 @@ from headway.wire.products import EvaluationView
 CELLS_UNTIL_FULL = 96
 #: how often the demo starts the platform again before it gives up
 RESTARTS = 50
+#: seconds that a platform which somebody else starts may take
+START_PATIENCE = 60.0
 TOKEN_NAME = "demo"
 
 
@@ -97,12 +99,17 @@ class Demo:
 
     def run(self) -> Result:
         """All stages; begins again (finding what is done) whenever the server was lost on the way."""
-        for _ in range(RESTARTS):
+        lost = 0
+        deadline = time.monotonic() + START_PATIENCE
+        while lost < RESTARTS:
             try:
                 with self._client() as client:
                     self._all(client)
                 return self.result
             except UnreachableError as error:
+                if error.code == "starting" and time.monotonic() < deadline:
+                    continue
+                lost += 1
                 self.reporter.note("demo", f"{error.message} Going on once it is back.")
                 time.sleep(0.2)
         raise FailedError(
@@ -114,6 +121,10 @@ class Demo:
         running = supervisor.read_up(self.settings)
         if running is None:
             running = self._start()
+        elif not running.get("ready"):
+            # somebody else is just starting it
+            time.sleep(0.1)
+            raise UnreachableError("The platform is not ready yet.", code="starting")
         self.result.url = running["url"]
         return Client(running["url"], self.settings.admin_token_file.read_text().strip(), patience=5.0)
 

@@ -27,7 +27,9 @@ def require_room(asked: Spec, nodes: Sequence[Node]) -> None:
     elif asked.memory_bytes > memory:
         what = f"asked {render_size(asked.memory_bytes)} of memory; the largest node has {render_size(memory)}"
     else:
-        what = f"no single node has {asked.cpus:g} CPUs, {render_size(asked.memory_bytes)} and {asked.accelerators} GPUs"
+        what = (
+            f"no single node has {asked.cpus:g} CPUs, {render_size(asked.memory_bytes)} and {asked.accelerators} GPUs"
+        )
     raise RefusedError(f"{what}.", "Ask for less, or add a node; `headway node ls` lists them.", code="too_large")
 
 

@@ -26,7 +26,10 @@ class LogFile:
         if len(block) > self._left:
             self._cut = True
             notice = f"[headway] the log reached its limit of {self._limit} bytes; later lines are dropped"
-            block = block[: block.rfind(b"\n", 0, max(self._left, 0)) + 1] + f"{time.time():.6f} {rank} h {notice}\n".encode()
+            block = (
+                block[: block.rfind(b"\n", 0, max(self._left, 0)) + 1]
+                + f"{time.time():.6f} {rank} h {notice}\n".encode()
+            )
         self._left -= len(block)
         try:
             view = memoryview(block)

@@ -18,9 +18,7 @@ class MetricReader:
 
     def __init__(self, patterns: list[dict[str, str]]) -> None:
         """patterns: `{"name", "regex"}` with one group; `Name` and `Regex` do as well. Raises re.error on a bad one."""
-        self._own = [
-            (p.get("name") or p["Name"], re.compile(p.get("regex") or p["Regex"])) for p in patterns
-        ]
+        self._own = [(p.get("name") or p["Name"], re.compile(p.get("regex") or p["Regex"])) for p in patterns]
         self._step = 0
 
     def read(self, line: str) -> list[tuple[int, str, float]]:

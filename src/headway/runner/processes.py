@@ -16,7 +16,9 @@ def adopt_orphans() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def spawn(command: list[str], environment: dict[str, str], cwd: str, out: int, err: int, stdin: int | None = None) -> int:
+def spawn(
+    command: list[str], environment: dict[str, str], cwd: str, out: int, err: int, stdin: int | None = None
+) -> int:
     """Starts `command` in a process group of its own and returns its id.
 
     The child dies with us (PR_SET_PDEATHSIG). Raises OSError when the program cannot be executed.

@@ -75,7 +75,9 @@ class Runner:
         try:
             self.launch = Launch.from_json(read_json(self.folder.launch))
         except (ValueError, TypeError) as error:
-            self.launch = Launch(attempt=self.folder.path.name, run=0, number=0, project="", command=[], environment={}, cwd="/")
+            self.launch = Launch(
+                attempt=self.folder.path.name, run=0, number=0, project="", command=[], environment={}, cwd="/"
+            )
             self._end(Cause.NOT_STARTED, f"launch.json cannot be read: {error}.")
             return
         try:
@@ -585,7 +587,9 @@ class Runner:
             if key.data[0] == "helper":
                 self._read_helper(key.fd, key.data[2])
 
-    def _end(self, cause: Cause, message: str, *, code: int | None = None, number: int | None = None, rank: int | None = None) -> None:
+    def _end(
+        self, cause: Cause, message: str, *, code: int | None = None, number: int | None = None, rank: int | None = None
+    ) -> None:
         end = Exit(
             cause=cause,
             code=code,

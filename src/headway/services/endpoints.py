@@ -102,8 +102,9 @@ def _model(tx: Transaction, home: Project, reference: str) -> ModelVersion:
         raise NotFoundError(f"Model {name} has no {what}.", f"`headway model versions {name}` lists them.")
     if chosen[-1].state != VersionState.READY:
         version = chosen[-1]
+        why = f": {version.reason}" if version.reason else "."
         raise RefusedError(
-            f"Model {name}@{version.version} is {version.state.value}{f': {version.reason}' if version.reason else ''}.",
+            f"Model {name}@{version.version} is {version.state.value}{why}",
             "Only a version that is ready can be served.",
             code="model_not_ready",
         )

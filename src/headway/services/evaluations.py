@@ -68,9 +68,7 @@ def _check(request: EvaluationRequest) -> None:
         )
 
 
-def _insert(
-    ctx: Services, tx: Transaction, caller: Caller, home: Project, request: EvaluationRequest
-) -> Evaluation:
+def _insert(ctx: Services, tx: Transaction, caller: Caller, home: Project, request: EvaluationRequest) -> Evaluation:
     job = jobs.find(tx, home, request.job)
     chosen = _checkpoints(tx, job, request.checkpoints)
     code = requests.snapshot(tx, home, request.snapshot)

@@ -36,9 +36,7 @@ def series(ctx: Services, caller: Caller, run_id: int) -> list[MetricSeries]:
 
 def _take(found: dict[str, dict[tuple[int, int], MetricPoint]], record: dict[str, Any]) -> None:
     try:
-        point = MetricPoint(
-            time=record["t"], step=record["step"], value=record["value"], rank=record.get("rank", 0)
-        )
+        point = MetricPoint(time=record["t"], step=record["step"], value=record["value"], rank=record.get("rank", 0))
         found.setdefault(str(record["name"]), {})[(point.step, point.rank)] = point
     except (KeyError, ValueError):
         pass  # a line that is no point

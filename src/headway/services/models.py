@@ -97,9 +97,7 @@ def _source(job: Run, checkpoint: Checkpoint, code: Snapshot, chosen_by: dict[st
     }
 
 
-def _checkpoint(
-    tx: Transaction, home: Project, job: Run, request: ModelRequest
-) -> tuple[Checkpoint, dict[str, Any]]:
+def _checkpoint(tx: Transaction, home: Project, job: Run, request: ModelRequest) -> tuple[Checkpoint, dict[str, Any]]:
     """The checkpoint that is meant, and what chose it."""
     found = tx.products.checkpoints(job.id)
     by_name = {c.name: c for c in found}
@@ -114,7 +112,7 @@ def _checkpoint(
         return chosen, {}
     if request.evaluation is None or request.case is None:
         raise UsageError(
-            "checkpoint: \"best\" needs to know by what.", "Give `evaluation` and `case`, or name a checkpoint."
+            'checkpoint: "best" needs to know by what.', "Give `evaluation` and `case`, or name a checkpoint."
         )
     evaluation = evaluations.find(tx, home, request.evaluation)
     if evaluation.job_id != job.id:

@@ -135,14 +135,13 @@ def _move(
                 f"Run {run_id} belongs to {run.owner} {run.owner_id} and cannot be {done} by itself.",
                 f"Act on the {run.owner} instead.",
             )
-        if not tx.runs.change_if(run_id, states, **changes):
-            # asking twice for the same (an answer was lost) is no fault
-            if run.state != target:
-                wanted = " or ".join(s.value for s in states)
-                raise RefusedError(
-                    f"Run {run_id} is {run.state.value}; only a run that is {wanted} can be {done}.",
-                    f"`headway ls` shows states; run {run_id} is {run.state.value}.",
-                )
+        # asking twice for the same (an answer was lost) is no fault
+        if not tx.runs.change_if(run_id, states, **changes) and run.state != target:
+            wanted = " or ".join(s.value for s in states)
+            raise RefusedError(
+                f"Run {run_id} is {run.state.value}; only a run that is {wanted} can be {done}.",
+                "`headway ls` shows states.",
+            )
         view = _again(ctx, tx, run_id)
     ctx.hint("run", run_id)
     return view

@@ -85,7 +85,13 @@ def test_the_predictor_reads_a_picture(example: Path, data: Path, trained: tuple
     checkpoint = trained[0] / "epoch-04.pt"
     predictor.load(str(trained[0] if as_folder else checkpoint))
     image = next((data / "test" / "0").iterdir())
-    answer = predictor.predict({"image": base64.b64encode(image.read_bytes()).decode()})
+    answer = predictor.predict(predictor.preprocess({"image": base64.b64encode(image.read_bytes()).decode()}))
     assert set(answer) == {"digit", "scores"}
     assert answer["digit"] == max(range(10), key=answer["scores"].__getitem__)
     assert sum(answer["scores"]) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("inputs", [{}, {"image": "not base64!"}, {"image": base64.b64encode(b"text").decode()}])
+def test_what_is_no_picture_is_the_callers_fault(example: Path, inputs: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, ValueError, OSError)):
+        importlib.import_module("predictor").Digits().preprocess(inputs)

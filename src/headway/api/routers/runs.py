@@ -55,9 +55,7 @@ def list_runs(
     limit: Limit = 100,
 ) -> list[RunView]:
     """Everything that occupies or wants resources, newest first. `state`: one, or live, ended, open."""
-    return runs.listing(
-        ctx, who, project, state=state, owner=owner, owner_id=owner_id, before=before, limit=limit
-    )
+    return runs.listing(ctx, who, project, state=state, owner=owner, owner_id=owner_id, before=before, limit=limit)
 
 
 @router.get("/runs/{run}")

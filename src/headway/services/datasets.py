@@ -1,0 +1,153 @@
+"""Datasets: named, immutable, content-addressed file sets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from headway.errors import NotFoundError, UsageError
+from headway.rules.access import Action, Caller
+from headway.rules.nearest import advice
+from headway.rules.records import Dataset, DatasetVersion, Project
+from headway.services import access, requests
+from headway.services.context import Services, moment
+from headway.storage import datasets as storage
+from headway.store.base import ConflictError, Transaction
+from headway.wire.people import NAME
+from headway.wire.products import (
+    DatasetVersionView,
+    FileEntry,
+    KnownAnswer,
+    KnownRequest,
+    PackView,
+    VerifyView,
+    VersionRequest,
+)
+
+#: bytes of one pack; a file that is larger cannot be pushed
+LIMIT = 64 << 30
+
+
+def check(ctx: Services, caller: Caller, project: str) -> None:
+    """Raises unless the caller may push there: asked before a body is taken in."""
+    with ctx.store.read() as tx:
+        access.project(tx, caller, project, Action.WORK)
+
+
+def put_pack(ctx: Services, caller: Caller, project: str, sha256: str, body: BinaryIO) -> PackView:
+    """Takes a pack in; one that is there stays as it is. Raises UsageError when its content is not `sha256`'s."""
+    check(ctx, caller, project)
+    return PackView(sha256=sha256, bytes=storage.receive_pack(ctx.objects, project, body, sha256))
+
+
+def known(ctx: Services, caller: Caller, project: str, request: KnownRequest) -> KnownAnswer:
+    """Places of those contents that some version in the project holds."""
+    with ctx.store.read() as tx:
+        home = access.project(tx, caller, project, Action.WORK)
+        found = [v for d in tx.products.datasets(home.id) for v in tx.products.dataset_versions(d.id)]
+    wanted, places = set(request.sha256), dict[str, FileEntry]()
+    for digest in dict.fromkeys(v.digest for v in sorted(found, key=lambda v: -v.id)):
+        if len(places) == len(wanted):
+            break
+        for entry in _files(ctx, project, digest):
+            if entry["sha256"] in wanted and entry["sha256"] not in places:
+                places[entry["sha256"]] = FileEntry(**entry)
+    return KnownAnswer(known=places)
+
+
+def _files(ctx: Services, project: str, digest: str) -> list[dict[str, Any]]:
+    files: list[dict[str, Any]] = storage.read_manifest(ctx.objects, project, digest)["files"]
+    return files
+
+
+def publish(ctx: Services, caller: Caller, project: str, name: str, request: VersionRequest) -> DatasetVersionView:
+    """A new version, or the newest one when it holds the same files.
+
+    Raises UsageError for a path that stands twice or leads outside, or a place that is in no pack.
+    """
+    if not re.match(NAME, name):
+        raise UsageError(f"{name!r} is no name of a dataset.", "Use lower-case letters, digits, and . _ - inside.")
+    check(ctx, caller, project)
+    digest = storage.publish_manifest(
+        ctx.objects, project, [f.model_dump() for f in request.files], source=request.source, created=ctx.clock()
+    )
+    for last in (False, True):
+        try:
+            with ctx.store.begin() as tx:
+                home = access.project(tx, caller, project, Action.WORK)
+                return _insert(ctx, tx, caller, home, name, request, digest)
+        except ConflictError:
+            # somebody else published at the same moment and took the number
+            if last:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _insert(
+    ctx: Services, tx: Transaction, caller: Caller, home: Project, name: str, request: VersionRequest, digest: str
+) -> DatasetVersionView:
+    dataset = tx.products.dataset(home.id, name) or tx.products.add_dataset(
+        project_id=home.id, name=name, now=ctx.clock()
+    )
+    found = tx.products.dataset_versions(dataset.id)
+    if found and found[-1].digest == digest:
+        return _views(tx, dataset, found[-1:])[0]
+    version = tx.products.add_dataset_version(
+        dataset_id=dataset.id,
+        version=found[-1].version + 1 if found else 1,
+        digest=digest,
+        files=len(request.files),
+        bytes=sum(f.bytes for f in request.files),
+        statistics=request.statistics,
+        source=request.source,
+        created_by=caller.user_id,
+        created_at=ctx.clock(),
+    )
+    return _views(tx, dataset, [version])[0]
+
+
+def listing(ctx: Services, caller: Caller, project: str) -> list[DatasetVersionView]:
+    """The newest version of each dataset, by name."""
+    with ctx.store.read() as tx:
+        home = access.project(tx, caller, project, Action.VIEW)
+        newest = [(d, tx.products.dataset_versions(d.id)[-1:]) for d in tx.products.datasets(home.id)]
+        return [view for dataset, found in newest for view in _views(tx, dataset, found)]
+
+
+def versions(ctx: Services, caller: Caller, project: str, name: str) -> list[DatasetVersionView]:
+    """Oldest first."""
+    with ctx.store.read() as tx:
+        home = access.project(tx, caller, project, Action.VIEW)
+        dataset = tx.products.dataset(home.id, name)
+        if dataset is None:
+            known = [d.name for d in tx.products.datasets(home.id)]
+            raise NotFoundError(f"Project {project} has no dataset {name!r}.", advice(name, known))
+        return _views(tx, dataset, tx.products.dataset_versions(dataset.id))
+
+
+def verify(ctx: Services, caller: Caller, project: str, name: str, version: int) -> VerifyView:
+    """Reads every file of the version. For those who may look: nothing is changed."""
+    with ctx.store.read() as tx:
+        home = access.project(tx, caller, project, Action.VIEW)
+        _, found = requests.dataset(tx, home, f"{name}@{version}")
+    faults = storage.verify_version(ctx.objects, project, found.digest)
+    return VerifyView(name=name, version=version, files=found.files, bytes=found.bytes, faults=faults)
+
+
+def _views(tx: Transaction, dataset: Dataset, found: Sequence[DatasetVersion]) -> list[DatasetVersionView]:
+    names = tx.people.names({v.created_by for v in found})
+    return [
+        DatasetVersionView(
+            name=dataset.name,
+            version=v.version,
+            digest=v.digest,
+            files=v.files,
+            bytes=v.bytes,
+            statistics=v.statistics,
+            source=v.source,
+            created_by=names[v.created_by],
+            created_at=moment(v.created_at),
+        )
+        for v in found
+    ]

@@ -1,0 +1,64 @@
+"""The probe: can so much be written there now? Asked before the first byte, and again while paused."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.storage.full import TargetFullError, free, from_oserror
+from headway.storage.quota import ProjectQuota
+
+#: what the real write writes
+_SAMPLE = b"headway probe\n" * 292
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the probe measured. None: not counted there."""
+
+    free_bytes: int
+    free_files: int | None
+
+
+def probe(
+    folder: Path, *, quota: ProjectQuota | None = None, bytes: int = 0, files: int = 0, write: bool = True
+) -> Figures:
+    """Checks that `files` files with `bytes` bytes in all can be written in `folder` (made when missing).
+
+    quota: must take them too, beside what others have reserved. write: also writes 4 KiB there with fsync and removes
+    them again. Raises TargetFullError with the first cause found, or OSError.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        space, inodes = free(folder)
+        if write:
+            _write(folder)
+    except OSError as error:
+        full = from_oserror(error, folder)
+        if full is None:
+            raise
+        raise full from error
+    figures = {"free_bytes": space, "free_files": inodes, "needed_bytes": bytes, "needed_files": files}
+    if bytes > space:
+        message = f"{folder} has {space} bytes free; {bytes} are needed."
+        raise TargetFullError("no_space", folder, message, figures=figures)
+    if inodes is not None and files > inodes:
+        message = f"{folder} has {inodes} inodes free; {files} are needed."
+        raise TargetFullError("no_inodes", folder, message, figures=figures)
+    if quota is not None:
+        quota.check(bytes, files)
+    return Figures(space, inodes)
+
+
+def _write(folder: Path) -> None:
+    name = folder / f".probe.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(_SAMPLE)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+        os.unlink(name)

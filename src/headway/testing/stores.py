@@ -1,0 +1,403 @@
+"""What every store must do: a suite to subclass, with a fixture `store` that gives an empty record at this version.
+
+class TestMyStore(StoreContract):
+    @pytest.fixture
+    def store(self): ...
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headway.rules.access import Role
+from headway.rules.records import Node, Project, Run, Spec, User
+from headway.rules.states import AttemptState, CellState, EvaluationState, RunState
+from headway.store.base import ConflictError, LeaseLostError, Store, Transaction
+
+
+def run_values(project: Project, user: User, **changes: Any) -> dict[str, Any]:
+    """All fields of a plain queued job but its id."""
+    values: dict[str, Any] = {
+        "project_id": project.id, "owner": "job", "owner_id": None, "name": "", "state": RunState.QUEUED, "reason": "",
+        "command": ["true"], "environment": {}, "parameters": {}, "spec": "small", "cpus": 1.0,
+        "memory_bytes": 1 << 31, "accelerators": 0, "accelerator_kind": None, "processes": 1, "priority": 5,
+        "max_duration": None, "grace": 30.0, "retries": 3, "attempts": 0, "losses": 0, "snapshot_id": None,
+        "datasets": [], "work": {}, "key": None, "submitted_by": user.id, "created_at": 1.0, "started_at": None,
+        "ended_at": None, "exit_code": None, "cause": None, "stop_at": None, "stop_reason": "",
+    }  # fmt: skip
+    return values | changes
+
+
+def attempt_values(run: Run, number: int, **changes: Any) -> dict[str, Any]:
+    """All fields of an attempt that was placed."""
+    values: dict[str, Any] = {
+        "id": f"{run.id}-{number}", "run_id": run.id, "number": number, "state": AttemptState.PLACED,
+        "engine": "local", "placement": [{"node": "n", "address": "127.0.0.1", "accelerators": []}], "cursors": [0],
+        "address": None, "ready": False, "secret": None, "created_at": 1.0, "started_at": None, "launched_at": None,
+        "ended_at": None, "stopping_at": None, "exit_code": None, "signal": None, "cause": None, "message": "",
+    }  # fmt: skip
+    return values | changes
+
+
+def people(tx: Transaction) -> tuple[Project, User]:
+    """The project and the user that the suite's rows belong to; made at the first call."""
+    project = tx.people.project("p") or tx.people.add_project(name="p", now=1.0)
+    return project, tx.people.user("u") or tx.people.add_user(name="u", is_admin=False, now=1.0)
+
+
+def add_run(store: Store, **changes: Any) -> Run:
+    with store.begin() as tx:
+        project, user = people(tx)
+        return tx.runs.add(**run_values(project, user, **changes))
+
+
+def _in_threads(count: int, act: Callable[[int], None]) -> list[BaseException]:
+    """Runs `act(n)` in `count` threads that begin together; what they raised."""
+    gate = threading.Barrier(count)
+    raised: list[BaseException] = []
+
+    def body(number: int) -> None:
+        gate.wait()
+        try:
+            act(number)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=body, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+class StoreContract:
+    # transactions
+
+    def test_what_a_block_wrote_is_there_afterwards(self, store: Store) -> None:
+        run = add_run(store, parameters={"lr": 0.1, "deep": {"a": [1, None]}})
+        with store.read() as tx:
+            assert tx.runs.get(run.id) == run
+        assert run.parameters == {"lr": 0.1, "deep": {"a": [1, None]}}
+        assert run.state is RunState.QUEUED
+
+    def test_a_block_that_raises_leaves_nothing(self, store: Store) -> None:
+        with pytest.raises(RuntimeError, match="on purpose"), store.begin() as tx:
+            tx.people.add_project(name="gone", now=1.0)
+            raise RuntimeError("on purpose")
+        with store.read() as tx:
+            assert tx.people.project("gone") is None
+
+    def test_a_store_can_be_used_after_a_failure(self, store: Store) -> None:
+        for _ in range(40):
+            with pytest.raises(RuntimeError), store.begin():
+                raise RuntimeError
+        assert add_run(store).id
+
+    def test_readers_see_one_state(self, store: Store) -> None:
+        first = add_run(store)
+        with store.read() as tx:
+            before = tx.runs.get(first.id)
+            with store.begin() as writer:
+                writer.runs.change(first.id, name="changed")
+            assert tx.runs.get(first.id) == before
+        with store.read() as tx:
+            again = tx.runs.get(first.id)
+            assert again is not None
+            assert again.name == "changed"
+
+    def test_a_unique_value_twice_is_a_conflict(self, store: Store) -> None:
+        with store.begin() as tx:
+            tx.people.add_project(name="one", now=1.0)
+        with pytest.raises(ConflictError), store.begin() as tx:
+            tx.people.add_project(name="two", now=1.0)
+            tx.people.add_project(name="one", now=1.0)
+        with store.read() as tx:
+            assert tx.people.project("two") is None
+
+    def test_a_row_that_refers_to_nothing_is_a_conflict(self, store: Store) -> None:
+        run = add_run(store)
+        with pytest.raises(ConflictError), store.begin() as tx:
+            tx.runs.add_attempt(**attempt_values(run, 1, run_id=run.id + 100))
+
+    # keys
+
+    def test_a_key_names_one_run_of_a_project(self, store: Store) -> None:
+        run = add_run(store, key="k")
+        with pytest.raises(ConflictError):
+            add_run(store, key="k")
+        with store.begin() as tx:
+            _, user = people(tx)
+            other = tx.people.add_project(name="other", now=1.0)
+            assert tx.runs.add(**run_values(other, user, key="k")).id != run.id
+            assert tx.runs.by_key(run.project_id, "k") == run
+            assert tx.runs.by_key(run.project_id, "no") is None
+
+    def test_runs_without_key_are_many(self, store: Store) -> None:
+        assert add_run(store).id != add_run(store).id
+
+    def test_of_many_who_submit_one_key_at_once_one_wins(self, store: Store) -> None:
+        add_run(store)
+        made: list[int] = []
+        raised = _in_threads(6, lambda n: made.append(add_run(store, key="race").id))
+        assert len(made) == 1
+        assert [type(e) for e in raised] == [ConflictError] * 5
+
+    # threads
+
+    def test_threads_lose_no_update(self, store: Store) -> None:
+        run = add_run(store)
+
+        def count(number: int) -> None:
+            for _ in range(5):
+                with store.begin() as tx:
+                    # the lease's row is the lock on every store
+                    tx.leases.acquire("counter", "all", now=1.0, seconds=1.0)
+                    found = tx.runs.get(run.id)
+                    assert found is not None
+                    tx.runs.change(run.id, losses=found.losses + 1)
+
+        with store.begin() as tx:
+            tx.leases.acquire("counter", "all", now=1.0, seconds=1.0)
+        assert _in_threads(4, count) == []
+        with store.read() as tx:
+            found = tx.runs.get(run.id)
+            assert found is not None
+            assert found.losses == 20
+
+    def test_a_change_on_condition_happens_once(self, store: Store) -> None:
+        run = add_run(store)
+        won: list[int] = []
+
+        def start(number: int) -> None:
+            with store.begin() as tx:
+                if tx.runs.change_if(run.id, [RunState.QUEUED], state=RunState.STARTING):
+                    won.append(number)
+
+        assert _in_threads(4, start) == []
+        assert len(won) == 1
+
+    # leases
+
+    def test_a_lease_has_one_holder(self, store: Store) -> None:
+        with store.begin() as tx:
+            lease = tx.leases.acquire("l", "a", now=100.0, seconds=10.0)
+            assert lease is not None
+            assert lease.token == 1
+        with store.begin() as tx:
+            assert tx.leases.acquire("l", "b", now=109.0, seconds=10.0) is None
+            again = tx.leases.acquire("l", "a", now=109.0, seconds=10.0)
+            assert again is not None
+            assert (again.token, again.expires_at) == (1, 119.0)
+            assert tx.leases.current("l") == again
+            assert tx.leases.current("none") is None
+
+    def test_a_stale_token_writes_nothing(self, store: Store) -> None:
+        run = add_run(store)
+        with store.begin() as tx:
+            old = tx.leases.acquire("l", "a", now=100.0, seconds=10.0)
+        with store.begin() as tx:
+            new = tx.leases.acquire("l", "b", now=111.0, seconds=10.0)
+        assert old is not None
+        assert new is not None
+        assert new.token == old.token + 1
+        with pytest.raises(LeaseLostError), store.begin() as tx:
+            tx.runs.change(run.id, name="stale")
+            tx.leases.guard(old)
+        with store.begin() as tx:
+            tx.leases.guard(new)
+            tx.runs.change(run.id, name="fresh")
+        with store.read() as tx:
+            found = tx.runs.get(run.id)
+            assert found is not None
+            assert found.name == "fresh"
+
+    def test_a_holder_that_comes_back_has_a_new_token(self, store: Store) -> None:
+        with store.begin() as tx:
+            first = tx.leases.acquire("l", "a", now=0.0, seconds=1.0)
+            tx.leases.acquire("l", "b", now=2.0, seconds=1.0)
+            third = tx.leases.acquire("l", "a", now=4.0, seconds=1.0)
+            assert first is not None
+            assert third is not None
+            assert third.token == 3
+            with pytest.raises(LeaseLostError):
+                tx.leases.guard(first)
+
+    def test_a_released_lease_can_be_taken_at_once(self, store: Store) -> None:
+        with store.begin() as tx:
+            lease = tx.leases.acquire("l", "a", now=0.0, seconds=100.0)
+            assert lease is not None
+            tx.leases.release(lease)
+            taken = tx.leases.acquire("l", "b", now=1.0, seconds=100.0)
+            assert taken is not None
+            # the one that was lost cannot release another's
+            tx.leases.release(lease)
+            tx.leases.guard(taken)
+            assert tx.leases.acquire("l", "c", now=2.0, seconds=1.0) is None
+
+    def test_of_many_who_take_a_lease_at_once_one_has_it(self, store: Store) -> None:
+        with store.begin() as tx:
+            tx.leases.acquire("l", "nobody", now=0.0, seconds=1.0)
+        held: list[int] = []
+
+        def take(number: int) -> None:
+            with store.begin() as tx:
+                if tx.leases.acquire("l", f"h{number}", now=10.0, seconds=10.0):
+                    held.append(number)
+
+        assert _in_threads(4, take) == []
+        assert len(held) == 1
+
+    # areas
+
+    def test_runs_are_listed_newest_first_and_by_what_is_asked(self, store: Store) -> None:
+        ids = [add_run(store, priority=p, owner=o).id for p, o in ((5, "job"), (9, "endpoint"), (5, "job"))]
+        with store.begin() as tx:
+            tx.runs.change(ids[0], state=RunState.RUNNING)
+            held = tx.runs.add(**run_values(*people(tx), state=RunState.HELD))
+        with store.read() as tx:
+            assert [r.id for r in tx.runs.listing()] == [held.id, *reversed(ids)]
+            assert [r.id for r in tx.runs.listing(before=ids[1], limit=5)] == [ids[0]]
+            assert [r.id for r in tx.runs.listing(owner="endpoint")] == [ids[1]]
+            assert [r.id for r in tx.runs.listing(states=[RunState.RUNNING])] == [ids[0]]
+            assert [r.id for r in tx.runs.queued()] == [ids[1], ids[2]]
+            assert [r.id for r in tx.runs.live()] == [ids[0]]
+            assert {r.id for r in tx.runs.many(ids)} == set(ids)
+            assert tx.runs.many([]) == []
+            assert tx.runs.counts(held.project_id) == {RunState.RUNNING: 1, RunState.QUEUED: 2, RunState.HELD: 1}
+
+    def test_the_latest_attempt_of_each_run(self, store: Store) -> None:
+        runs = [add_run(store) for _ in range(3)]
+        with store.begin() as tx:
+            for run, number in ((runs[0], 1), (runs[1], 1), (runs[0], 2)):
+                tx.runs.add_attempt(**attempt_values(run, number))
+            tx.runs.change_attempt(f"{runs[0].id}-1", state=AttemptState.ENDED)
+        with store.read() as tx:
+            found = tx.runs.latest_attempts([r.id for r in runs])
+            assert {k: a.number for k, a in found.items()} == {runs[0].id: 2, runs[1].id: 1}
+            assert {a.id for a in tx.runs.live_attempts()} == {f"{runs[0].id}-2", f"{runs[1].id}-1"}
+            assert [a.number for a in tx.runs.attempts(runs[0].id)] == [1, 2]
+
+    def test_people_tokens_and_roles(self, store: Store) -> None:
+        with store.begin() as tx:
+            project, user = people(tx)
+            token = tx.people.add_token(user_id=user.id, name="t", hash="abc", now=1.0, expires_at=9.0)
+            tx.people.set_role(project.id, user.id, Role.VIEWER)
+            tx.people.set_role(project.id, user.id, Role.OWNER)
+        with store.begin() as tx:
+            assert tx.people.by_token("abc") == (user, token)
+            assert tx.people.by_token("abd") is None
+            assert tx.people.role(project.id, user.id) is Role.OWNER
+            assert tx.people.roles(user.id) == {"p": Role.OWNER}
+            assert tx.people.names([user.id]) == {user.id: "u"}
+            tx.people.revoke_token(token.id, 5.0)
+            tx.people.revoke_token(token.id, 6.0)
+            assert [t.revoked_at for t in tx.people.tokens(user.id)] == [5.0]
+            tx.people.set_role(project.id, user.id, None)
+            assert tx.people.role(project.id, user.id) is None
+
+    def test_a_checkpoint_published_again_keeps_its_id(self, store: Store) -> None:
+        run = add_run(store)
+        values: dict[str, Any] = {
+            "attempt_id": f"{run.id}-1", "path": "x", "step": 2, "epoch": None, "metrics": {}, "bytes": 1,
+            "sha256": "s", "format": "torch", "valid": True, "reason": "", "created_at": 1.0,
+        }  # fmt: skip
+        with store.begin() as tx:
+            first = tx.products.put_checkpoint(run_id=run.id, name="b.pt", **values)
+            again = tx.products.put_checkpoint(run_id=run.id, name="b.pt", **{**values, "sha256": "t"})
+            tx.products.put_checkpoint(run_id=run.id, name="a.pt", **{**values, "step": 1})
+            tx.products.put_checkpoint(run_id=run.id, name="bad.pt", **{**values, "step": 3, "valid": False})
+            assert (again.id, again.sha256) == (first.id, "t")
+            assert [c.name for c in tx.products.checkpoints(run.id)] == ["a.pt", "b.pt", "bad.pt"]
+            assert tx.products.checkpoint_counts([run.id, run.id + 1]) == {run.id: 2}
+
+    def test_cells_are_counted_dealt_and_reset(self, store: Store) -> None:
+        run = add_run(store)
+        with store.begin() as tx:
+            project, user = people(tx)
+            checkpoint = tx.products.put_checkpoint(
+                run_id=run.id, name="a", attempt_id="1-1", path="x", step=None, epoch=None, metrics={}, bytes=1,
+                sha256="s", format="torch", valid=True, reason="", created_at=1.0,
+            )  # fmt: skip
+            evaluation = tx.evaluations.add(
+                project_id=project.id, name="e", state=EvaluationState.RUNNING, reason="", remedy="", cause=None,
+                job_id=run.id, plan={}, pauses=0, rounds=0, key=None, path="", submitted_by=user.id, created_at=1.0,
+                ended_at=None,
+            )  # fmt: skip
+            tx.evaluations.add_cells(
+                [
+                    {
+                        "evaluation_id": evaluation.id,
+                        "checkpoint_id": checkpoint.id,
+                        "case_id": f"c{n}",
+                        "key": f"k{n}",
+                        "state": CellState.WAITING,
+                        "run_id": None,
+                        "score": None,
+                        "scores": {},
+                        "outputs": [],
+                        "path": "",
+                        "publication": None,
+                        "ran": 0,
+                        "tries": 0,
+                        "reason": "",
+                        "seconds": None,
+                        "ended_at": None,
+                    }
+                    for n in range(3)
+                ]
+            )
+            cells = tx.evaluations.cells(evaluation.id)
+            tx.evaluations.deal([c.id for c in cells], run.id)
+            tx.evaluations.change_cell(cells[0].id, state=CellState.VALID, ran=1)
+            tx.evaluations.change_cell(cells[1].id, state=CellState.INVALID, tries=2, reason="no")
+        with store.begin() as tx:
+            counts = {CellState.VALID: 1, CellState.INVALID: 1, CellState.WAITING: 1}
+            assert tx.evaluations.counts(evaluation.id) == counts
+            assert tx.evaluations.ran(evaluation.id) == 1
+            assert [c.case_id for c in tx.evaluations.dealt(run.id, [CellState.WAITING])] == ["c2"]
+            tx.evaluations.reset_cells(evaluation.id)
+            assert [(c.state, c.run_id, c.tries) for c in tx.evaluations.cells(evaluation.id)] == [
+                (CellState.VALID, run.id, 0),
+                (CellState.WAITING, None, 0),
+                (CellState.WAITING, None, 0),
+            ]
+            assert [e.id for e in tx.evaluations.active()] == [evaluation.id]
+
+    def test_an_attempt_is_on_the_bill_once(self, store: Store) -> None:
+        run = add_run(store)
+        values: dict[str, Any] = {
+            "attempt_id": f"{run.id}-1", "run_id": run.id, "project_id": run.project_id, "owner": "job",
+            "spec": "small", "started_at": 5.0, "ended_at": None, "seconds": 0.0, "price_hour": 40_000, "amount": 0,
+            "details": {},
+        }  # fmt: skip
+        with store.begin() as tx:
+            tx.ledger.open(**values)
+            tx.ledger.open(**{**values, "started_at": 6.0})
+            assert [e.started_at for e in tx.ledger.opened()] == [5.0]
+            tx.ledger.change(values["attempt_id"], ended_at=9.0, seconds=4.0, amount=44)
+            assert tx.ledger.opened() == []
+            assert tx.ledger.amounts([run.id, 99]) == {run.id: 44}
+            assert tx.ledger.amounts([]) == {}
+            assert tx.ledger.listing(run.project_id, since=5.5) == []
+
+    def test_nodes_and_specs_are_what_was_put_last(self, store: Store) -> None:
+        node = Node(
+            name="n", engine="local", address="", cpus=2, memory_bytes=1, accelerators=[{"index": 0}], declared=False,
+            seen_at=1.0,
+        )  # fmt: skip
+        spec = Spec(name="s", cpus=1, memory_bytes=1, accelerators=0, accelerator_kind=None, price_hour=1)
+        with store.begin() as tx:
+            tx.runs.put_nodes("local", [node])
+            tx.runs.put_nodes("local", [node])
+            tx.runs.put_nodes("ray", [])
+            tx.runs.put_spec(spec)
+            tx.runs.put_spec(spec)
+        with store.read() as tx:
+            assert tx.runs.nodes() == [node]
+            assert tx.runs.specs() == [spec]
+            assert tx.runs.spec("none") is None
