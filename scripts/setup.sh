@@ -49,7 +49,7 @@ say "headway[$extra]"
 # uv reads neither pip's index nor its certificates: hand both over
 index=$(.venv/bin/python -m pip config get global.index-url 2> /dev/null || true)
 with_uv() {
-    UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 UV_HTTP_TIMEOUT=180 UV_NO_PROGRESS=1 UV_LINK_MODE=${UV_LINK_MODE:-hardlink} \
+    UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 UV_HTTP_TIMEOUT=180 UV_NO_PROGRESS=1 \
         UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$index}}" \
         .venv/bin/uv pip install --python .venv/bin/python --quiet --compile-bytecode -c "$pins" -e ".[$extra]"
 }

@@ -180,7 +180,12 @@ def _run_controller(settings: config.Settings, seat: Seat) -> None:
 
     store = open_store(settings)
     _wait_for_schema(store)
-    controller = Controller(open_services(settings, store), open_engine(settings))
+    controller = Controller(
+        open_services(settings, store),
+        open_engine(settings),
+        objects_url=settings.objects,
+        cache=settings.cache,
+    )
     done = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: done.set())

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,6 +26,10 @@ from headway.protocol.launch import Launch
 from headway.rules.records import Node
 
 _RUNNER = Path(headway.runner.__file__).with_name("__main__.py")
+#: a runner that has not claimed its attempt after this long never will
+CLAIM_SECONDS = 30.0
+#: what `sweep` puts in the place of a runner that never came
+_NOBODY = {"pid": 0, "started": 0, "boot": "", "at": 0.0}
 
 
 class LocalEngine(Engine):
@@ -101,17 +106,20 @@ class LocalEngine(Engine):
         folder = self._folder(launch.attempt)
         folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not folder.launch.exists():
-            write_json(folder.launch, launch.to_json())
+            _write_once(folder.launch, launch.to_json())
         if folder.node(0).runner.exists():
             return
-        # the first process forks the runner and ends, so there is nothing to wait for and no zombie
-        subprocess.run(
+        # the first process forks the runner and ends: nothing is left to wait for, and no zombie. Of two runners that
+        # were started at once, the second finds the attempt claimed and ends.
+        done = subprocess.run(
             [self._python, "-I", "-S", str(_RUNNER), str(folder.path), "0"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            check=True,
+            cwd="/",
         )
+        if done.returncode != 0:
+            raise OSError(f"the runner of attempt {launch.attempt} ended with {done.returncode} at its start")
 
     def observe(self, attempts: Iterable[str]) -> Mapping[str, Observation]:
         return {attempt: self._observe(self._folder(attempt)) for attempt in attempts}
@@ -125,8 +133,7 @@ class LocalEngine(Engine):
             return Observation(Presence.ENDED, heartbeat)
         runner = _runner(node)
         if runner is None:
-            known = folder.launch.exists()
-            return Observation(Presence.STARTING if known else Presence.UNKNOWN, heartbeat)
+            return Observation(_unclaimed(folder, time.time()), heartbeat)
         if identity.alive(runner):
             return Observation(Presence.ALIVE, heartbeat)
         # it may have written its last word between our two looks
@@ -144,7 +151,16 @@ class LocalEngine(Engine):
 
     def sweep(self, attempt: str) -> None:
         folder = self._folder(attempt)
+        if not folder.launch.exists():
+            return
+        if _raw_runner(folder.node(0)) is None:
+            # a runner that was started and is slow must find the attempt taken
+            folder.node(0).path.mkdir(mode=0o700, exist_ok=True)
+            _write_once(folder.node(0).runner, _NOBODY)
         raw = _raw_runner(folder.node(0))
+        runner = _runner(folder.node(0))
+        if runner is not None and identity.alive(runner):
+            return
         marker = f"{names.ATTEMPT}={attempt}".encode()
         for _ in range(20):  # what forks while we look is found the next time
             left = [pid for pid in psutil.pids() if marker in _environment(pid)]
@@ -155,6 +171,26 @@ class LocalEngine(Engine):
                     os.kill(pid, signal.SIGKILL)
         if raw is not None and (sockets := raw.get("sockets")):
             shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _write_once(path: Path, value: Any) -> None:
+    """Whole, and only when there is no such file yet. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    write_json(temporary, value)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        temporary.unlink()
+
+
+def _unclaimed(folder: AttemptFolder, now: float) -> Presence:
+    """Of an attempt without a runner.json: one that was handed over a while ago will not be claimed any more."""
+    try:
+        handed = folder.launch.stat().st_mtime
+    except OSError:
+        return Presence.UNKNOWN
+    return Presence.STARTING if now - handed < CLAIM_SECONDS else Presence.LOST
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -216,7 +216,7 @@ class RouteTable:
         connection = await self._upstream.connect(self._api)
         try:
             connection.start("GET", PATH, headers, chunked=False, body=b"", end=True)
-            connection.expect(10.0)
+            connection.expect(5.0)
             head = await connection.head()
             content = bytearray()
             while piece := await connection.chunk():

@@ -7,11 +7,25 @@ complete lines only and remembers the byte where it stopped.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from headway.protocol import layout
+from headway.protocol.layout import read_json, write_json, write_whole
+
+__all__ = [
+    "AttemptFolder",
+    "LogLine",
+    "NodeFolder",
+    "log_lines",
+    "read_json",
+    "read_lines",
+    "read_records",
+    "write_json",
+    "write_whole",
+]
 
 
 @dataclass(frozen=True)
@@ -26,17 +40,17 @@ class AttemptFolder:
 
     @property
     def launch(self) -> Path:
-        return self.path / "launch.json"
+        return self.path / layout.LAUNCH
 
     @property
     def fence(self) -> Path:
         """Holds a decimal number; a runner whose own number is smaller stops itself."""
-        return self.path / "fence"
+        return self.path / layout.FENCE
 
     @property
     def stop(self) -> Path:
         """`{"grace": seconds, "cause": "stopped" | ..., "message": str}`: asks the runner to end the attempt."""
-        return self.path / "stop.json"
+        return self.path / layout.STOP
 
     @property
     def code(self) -> Path:
@@ -58,7 +72,7 @@ class AttemptFolder:
         return self.path / "work"
 
     def node(self, index: int = 0) -> NodeFolder:
-        return NodeFolder(self.path / f"node-{index}")
+        return NodeFolder(self.path / layout.node(index))
 
 
 @dataclass(frozen=True)
@@ -70,68 +84,37 @@ class NodeFolder:
     @property
     def runner(self) -> Path:
         """`{"pid", "started", "boot", "at", "sockets": path}`: claimed exclusively: one runner can start."""
-        return self.path / "runner.json"
+        return self.path / layout.RUNNER
 
     @property
     def diag_log(self) -> Path:
-        return self.path / "diag.log"
+        return self.path / layout.DIAG_LOG
 
     @property
     def run_log(self) -> Path:
-        return self.path / "run.log"
+        return self.path / layout.RUN_LOG
 
     @property
     def events(self) -> Path:
-        return self.path / "events.jsonl"
+        return self.path / layout.EVENTS
 
     @property
     def metrics(self) -> Path:
         """Lines `{"t": seconds, "step": int, "name": str, "value": float, "rank": int}`."""
-        return self.path / "metrics.jsonl"
+        return self.path / layout.METRICS
 
     @property
     def usage(self) -> Path:
-        return self.path / "usage.jsonl"
+        return self.path / layout.USAGE
 
     @property
     def heartbeat(self) -> Path:
         """Its modification time is the heartbeat; its content the time in seconds."""
-        return self.path / "heartbeat"
+        return self.path / layout.HEARTBEAT
 
     @property
     def exit(self) -> Path:
-        return self.path / "exit.json"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes under a temporary name beside `path`, fsyncs, renames. Raises OSError; `path` is then untouched."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, value: Any) -> None:
-    """`write_whole` of `value` as JSON."""
-    write_whole(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def read_json(path: Path) -> Any:
-    """The value in `path`; None when there is no such file. Raises ValueError when it is not JSON."""
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
+        return self.path / layout.EXIT
 
 
 def read_lines(path: Path, offset: int, limit: int = 1 << 20) -> tuple[list[bytes], int]:

@@ -7,12 +7,12 @@ runner wrote something; the id follows), `routes`, `states`, `quota`, `evaluatio
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import socket
-import tempfile
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: longest path that fits into sockaddr_un on every POSIX system
 _LONGEST = 100
@@ -23,6 +23,11 @@ def folder(home: Path) -> Path:
     inside = home / "hints"
     if len(str(inside)) <= _LONGEST - 24:
         return inside
+    # here and not above: a runner sends hints and must start at once
+    import hashlib
+    import tempfile
+    from pathlib import Path
+
     digest = hashlib.sha256(str(home).encode()).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"headway-{os.getuid()}-{digest}"
 
@@ -45,8 +50,10 @@ def send(where: str | os.PathLike[str] | None, topic: str, detail: str = "") -> 
             try:
                 sender.sendto(payload, path)
             except ConnectionRefusedError:
-                with contextlib.suppress(OSError):
+                try:
                     os.unlink(path)  # its listener died without a goodbye
+                except OSError:
+                    pass
             except OSError:
                 pass
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-#: raised when a runner finds a launch.json that it cannot understand
-VERSION = 1
+from headway.protocol.layout import LAUNCH_VERSION
+
+VERSION = LAUNCH_VERSION
 
 
 @dataclass(frozen=True)

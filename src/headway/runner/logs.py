@@ -9,35 +9,54 @@ import time
 LONGEST_LINE = 64 * 1024
 
 
-class LogFile:
-    """Appends rendered lines; after `limit` bytes it says so once and drops the rest."""
+class Appended:
+    """A file that is appended by us alone, in whole blocks: one that the disk does not take leaves no half of it."""
 
-    def __init__(self, path: str, limit: int) -> None:
+    def __init__(self, path: str) -> None:
+        """Raises OSError."""
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._left = limit - os.fstat(self._fd).st_size
-        self._limit = limit
-        self._cut = False
+        self.size = os.fstat(self._fd).st_size
 
-    def write(self, lines: list[bytes], rank: int, stream: str) -> None:
-        if not lines or self._cut:
-            return
-        prefix = f"{time.time():.6f} {rank} {stream} ".encode()
-        block = b"".join(prefix + line + b"\n" for line in lines)
-        if len(block) > self._left:
-            self._cut = True
-            notice = f"[headway] the log reached its limit of {self._limit} bytes; later lines are dropped"
-            block = (
-                block[: block.rfind(b"\n", 0, max(self._left, 0)) + 1]
-                + f"{time.time():.6f} {rank} h {notice}\n".encode()
-            )
-        self._left -= len(block)
+    def append(self, block: bytes) -> bool:
+        """Whether the whole block is in the file now; False when the disk is full or broken."""
         try:
             view = memoryview(block)
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
-            # a full disk must not end the user's process; its log stops here and goes on when there is room
-            pass
+            try:
+                os.ftruncate(self._fd, self.size)
+            except OSError:
+                pass
+            return False
+        self.size += len(block)
+        return True
+
+
+class LogFile:
+    """Appends rendered lines. After `limit` bytes, and after lines that a full disk did not take, it says so."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._file = Appended(path)
+        self._limit = limit
+        self._cut = False
+        self._missed = 0
+
+    def write(self, lines: list[bytes], rank: int, stream: str) -> None:
+        if not lines or self._cut:
+            return
+        now = time.time()
+        prefix = f"{now:.6f} {rank} {stream} ".encode()
+        block = prefix + (b"\n" + prefix).join(lines) + b"\n"
+        if self._missed:
+            notice = f"{now:.6f} {rank} h [headway] {self._missed} lines are missing here: the disk took none\n"
+            block = notice.encode() + block
+        if self._file.size + len(block) > self._limit:
+            self._cut = True
+            room = block[: block.rfind(b"\n", 0, max(self._limit - self._file.size, 0)) + 1]
+            notice = f"[headway] the log reached its limit of {self._limit} bytes; later lines are dropped"
+            block = room + f"{now:.6f} {rank} h {notice}\n".encode()
+        self._missed = 0 if self._file.append(block) else self._missed + len(lines)
 
 
 class LineSplitter:
@@ -47,11 +66,19 @@ class LineSplitter:
         self._rest = b""
 
     def feed(self, block: bytes) -> list[bytes]:
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        while len(self._rest) > LONGEST_LINE:
-            lines.append(self._rest[:LONGEST_LINE])
-            self._rest = self._rest[LONGEST_LINE:]
-        return [_shown(line) for line in lines]
+        """The lines that `block` completes, in UTF-8, without their ends."""
+        *lines, rest = (self._rest + block).split(b"\n")
+        if b"\r" in rest:
+            # a progress bar; the last byte may be the first half of "\r\n"
+            rest = rest[rest.rfind(b"\r", 0, len(rest) - 1) + 1 :]
+        while len(rest) > LONGEST_LINE:
+            lines.append(rest[:LONGEST_LINE])
+            rest = rest[LONGEST_LINE:]
+        self._rest = rest
+        # the longer way for all only where one needs it
+        if lines and (b"\r" in block or not block.isascii() or b"\r" in lines[0] or not lines[0].isascii()):
+            return [_shown(line) for line in lines]
+        return lines
 
     def end(self) -> list[bytes]:
         """What stood there without a newline."""
@@ -62,6 +89,4 @@ class LineSplitter:
 def _shown(line: bytes) -> bytes:
     if b"\r" in line:
         line = line.rstrip(b"\r").rpartition(b"\r")[2]
-    if not line.isascii():
-        line = line.decode("utf-8", "replace").encode()
-    return line
+    return line if line.isascii() else line.decode("utf-8", "replace").encode()

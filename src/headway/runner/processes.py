@@ -1,14 +1,17 @@
-"""User processes: started with their ranks, and ended with all that they started."""
+"""Processes: started with pipes, found again with all that they started, killed to the last one."""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PIPE_BYTES = 1 << 18
+_F_SETPIPE_SZ = 1031
 
 
 def adopt_orphans() -> None:
@@ -16,30 +19,43 @@ def adopt_orphans() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def spawn(
-    command: list[str], environment: dict[str, str], cwd: str, out: int, err: int, stdin: int | None = None
-) -> int:
-    """Starts `command` in a process group of its own and returns its id.
+class Outputs:
+    """The pipes of a process that is about to start: what it writes is read from `out` and `err`."""
 
-    The child dies with us (PR_SET_PDEATHSIG). Raises OSError when the program cannot be executed.
-    """
+    def __init__(self) -> None:
+        self.out, self._out = os.pipe2(os.O_CLOEXEC)
+        self.err, self._err = os.pipe2(os.O_CLOEXEC)
+        for fd in (self._out, self._err):
+            try:
+                fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
+            except OSError:
+                pass  # the user's limit for pipes; the usual 64 KiB do as well
+
+    def spawn(self, command: list[str], environment: dict[str, str], cwd: str, stdin: int | None = None) -> int:
+        """Starts `command` writing into these pipes. Raises OSError (errno, reason, program); all is closed then."""
+        try:
+            return _spawn(command, environment, cwd, (stdin, self._out, self._err))
+        except OSError:
+            os.close(self.out)
+            os.close(self.err)
+            raise
+        finally:
+            os.close(self._out)
+            os.close(self._err)
+
+
+def _spawn(command: list[str], environment: dict[str, str], cwd: str, streams: tuple[int | None, int, int]) -> int:
+    """In a process group of its own, dying with us (PR_SET_PDEATHSIG). Raises OSError when it cannot be executed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            os.setpgid(0, 0)
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, set())
-            source = stdin if stdin is not None else os.open(os.devnull, os.O_RDONLY)
-            os.dup2(source, 0)
-            os.dup2(out, 1)
-            os.dup2(err, 2)
-            os.chdir(cwd)
-            os.execvpe(command[0], command, environment)
+            _become(command, environment, cwd, streams, parent)
         except OSError as error:
             os.write(writer, f"{error.errno or 0}".encode())
+        except BaseException:
+            os.write(writer, b"22")  # EINVAL: a NUL in an argument, no command at all
         finally:
             os._exit(127)
     os.close(writer)
@@ -50,28 +66,87 @@ def spawn(
     if failure:
         os.waitpid(pid, 0)
         number = int(failure)
-        raise OSError(number, os.strerror(number), command[0])
+        raise OSError(number, os.strerror(number), command[0] if command else "")
     return pid
 
 
-def members(marker: str, besides: set[int]) -> list[int]:
-    """All processes whose environment holds `marker` ("NAME=value"), but for `besides`."""
-    needle, found = marker.encode(), []
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) in besides:
-            continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if needle in file.read().split(b"\0"):
-                    found.append(int(name))
-        except OSError:
-            continue
+def _become(
+    command: list[str], environment: dict[str, str], cwd: str, streams: tuple[int | None, int, int], parent: int
+) -> None:
+    os.setpgid(0, 0)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(127)  # it died before the line above
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    stdin, out, err = streams
+    os.dup2(os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin, 0)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.chdir(cwd)
+    os.execvpe(command[0], command, environment)
+
+
+def tree(root: int, besides: int | None = None) -> list[int]:
+    """All that `root` started, and what those started, zombies too; without `besides` and what that one started."""
+    listed = os.path.exists(f"/proc/{root}/task/{root}/children")
+    scanned = {} if listed else _by_parent()
+    found: list[int] = []
+    left = [root]
+    while left:
+        pid = left.pop()
+        for child in _children(pid) if listed else scanned.get(pid, ()):
+            if child != besides:
+                found.append(child)
+                left.append(child)
     return found
 
 
-def kill_all(pids: list[int], number: int) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except OSError:
-            continue
+def _children(pid: int) -> list[int]:
+    """What the threads of `pid` started and did not wait for."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        pass  # it, or that thread, ended meanwhile
+    return found
+
+
+def _by_parent() -> dict[int, list[int]]:
+    """Children by parent, for a kernel without lists of children (CONFIG_PROC_CHILDREN)."""
+    found: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except OSError:
+                continue
+            found.setdefault(parent, []).append(int(name))
+    return found
+
+
+def stat(pid: int) -> list[bytes] | None:
+    """Fields 3 and on of /proc/<pid>/stat; None when it is gone or a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else fields
+
+
+def signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except OSError:
+        pass
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass

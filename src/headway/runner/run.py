@@ -1,321 +1,218 @@
 """One attempt on one node, from claim to exit.json.
 
-A single thread around one selector: what is readable is read, what is due is done. Every fact goes to a file at once.
+A single thread around one loop: what is readable is read, what is due is done. Every fact goes to a file at once. What
+the user's first line need not wait for (metrics, samples) is imported after the user's processes were started.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import selectors
-import shutil
 import signal
-import socket
 import sys
-import tempfile
 import time
-from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
-from headway.protocol import events, hints, identity, names
-from headway.protocol.exits import Cause, Exit
-from headway.protocol.files import AttemptFolder, read_json, write_json
-from headway.protocol.launch import Launch
+from headway.protocol import events, layout, names
+from headway.protocol.causes import Cause
 from headway.runner import processes
-from headway.runner.logs import LineSplitter, LogFile
-from headway.runner.metrics import MetricReader
+from headway.runner.gang import Gang
+from headway.runner.logs import LogFile
+from headway.runner.loop import Loop
+from headway.runner.report import ClaimedError, Report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headway.protocol.launch import Launch
+    from headway.runner.helper import Helper
 
 HEARTBEAT_SECONDS = 3.0
 USAGE_SECONDS = 5.0
-#: from SIGTERM to SIGKILL for the ranks that are left when one has failed
-GANG_GRACE = 5.0
-#: how often a helper that died is started again
-HELPER_RESTARTS = 5
-HELPER_BACKOFF = 0.5
-DIAG_LIMIT = 64 << 20
+#: how often memory is looked at where it is limited
+MEMORY_SECONDS = 1.0
+#: how long the output of processes that cannot be killed is waited for
+DEAF_SECONDS = 5.0
+#: a helper that finishes after a stop has this long, or the grace period if that is longer
+FINISH_SECONDS = 10.0
 
 
-class Claimed(Exception):
-    """Another runner has this attempt already."""
+def read_launch(path: str) -> Launch:
+    """The launch as it was written, every field there. Raises ValueError, OSError.
+
+    Not `Launch.from_json`: dataclasses are a tenth of a runner's start.
+    """
+    raw = layout.read_json(path)
+    if not isinstance(raw, dict):
+        raise ValueError("it is missing, or no JSON object")
+    if raw.get("version") != layout.LAUNCH_VERSION:
+        raise ValueError(f"it has version {raw.get('version')!r}; this runner reads {layout.LAUNCH_VERSION}")
+    launch: Any = SimpleNamespace(**raw)
+    return launch  # type: ignore[no-any-return]
 
 
 class Runner:
+    """`Runner(folder, index).main()` returns when exit.json is there (or another runner has the attempt)."""
+
     def __init__(self, folder: str, index: int) -> None:
-        self.folder = AttemptFolder(Path(folder))
-        self.node = self.folder.node(index)
+        self.folder = folder
         self.index = index
-        self.started = time.time()
-        self.selector = selectors.DefaultSelector()
-        self.pids: dict[int, int] = {}  # pid -> rank
-        self.open_outputs = 0
-        self.first_failure: tuple[int, int | None, int | None] | None = None  # rank, code, signal
+        self.loop = Loop()
         self.cause: Cause | None = None
         self.message = ""
-        self.launched: float | None = None
+        #: monotonic time after which everything left is killed
         self.kill_at: float | None = None
-        self.usage = {"cpu_seconds": 0.0, "max_rss_bytes": 0.0}
-        self.helper_pid: int | None = None
-        self.helper_in: int | None = None
-        self.helper_starts = 0
-        self.helper_again_at: float | None = None
-        self.helper_error = ""
-        self.finishing = False
-        self.prepared = False
+        self.deaf_at: float | None = None
         self.stop_seen = False
+        self.helper: Helper | None = None
+        self.gang: Gang | None = None
 
     # -- beginning
 
     def main(self) -> None:
-        self.node.path.mkdir(mode=0o700, exist_ok=True)
+        self._take_signals()
         try:
-            self._claim()
-        except Claimed:
-            return
-        self._detach()
-        try:
-            self.launch = Launch.from_json(read_json(self.folder.launch))
-        except (ValueError, TypeError) as error:
-            self.launch = Launch(
-                attempt=self.folder.path.name, run=0, number=0, project="", command=[], environment={}, cwd="/"
-            )
-            self._end(Cause.NOT_STARTED, f"launch.json cannot be read: {error}.")
+            self.report = Report(os.path.join(self.folder, layout.node(self.index)))
+        except ClaimedError:
             return
         try:
-            self._run()
+            self._detach()
+            self._read_and_run()
         finally:
-            shutil.rmtree(self.sockets, ignore_errors=True)
+            self.report.close()
 
-    def _claim(self) -> None:
-        self.sockets = tempfile.mkdtemp(prefix="hw-")
-        mine = self.node.path / f".runner.{os.getpid()}"
-        mine.write_text(
-            json.dumps({**identity.own().to_json(), "at": self.started, "sockets": self.sockets}), encoding="utf-8"
-        )
-        try:
-            os.link(mine, self.node.runner)
-        except FileExistsError:
-            os.rmdir(self.sockets)
-            raise Claimed from None
-        finally:
-            mine.unlink()
-
-    def _detach(self) -> None:
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        os.close(null)
+    def _take_signals(self) -> None:
+        """Before the claim: whoever reads our identity may ask us to stop from then on."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        processes.adopt_orphans()
-        self.diag = LogFile(str(self.node.diag_log), DIAG_LIMIT)
-        self._events = open(self.node.events, "ab", buffering=0)  # noqa: SIM115
-        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        self.selector.register(wake_read, selectors.EVENT_READ, ("wake", None, None))
-        self._event(events.STARTED)
-        self._beat()
+        self.loop.add(read, self._on_signals)
 
-    def say(self, text: str) -> None:
-        self.diag.write([line.encode() for line in text.splitlines()], 0, "h")
+    def _detach(self) -> None:
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        processes.adopt_orphans()
 
-    def _event(self, name: str, **fields: Any) -> None:
-        line = json.dumps({"at": time.time(), "event": name, **fields}, ensure_ascii=False) + "\n"
+    def _read_and_run(self) -> None:
+        report = self.report
         try:
-            self._events.write(line.encode())
-        except OSError as error:
-            self.say(f"event {name} could not be written: {error}")
-        self._hint()
-
-    def _hint(self) -> None:
-        if hasattr(self, "launch"):
-            hints.send(self.launch.hints, "attempt", self.launch.attempt)
-
-    def _beat(self) -> None:
+            self.launch = read_launch(os.path.join(self.folder, layout.LAUNCH))
+        except (ValueError, OSError) as error:
+            report.event(events.STARTED)
+            self._end(Cause.NOT_STARTED, f"launch.json cannot be read: {error}.")
+            return
+        report.hints, report.attempt = self.launch.hints, self.launch.attempt
+        report.event(events.STARTED)
+        report.beat()
         try:
-            self.node.heartbeat.write_text(f"{time.time():.3f}\n", encoding="ascii")
-        except OSError:
-            pass
+            self._run()
+        except Exception as error:
+            # a fault of ours, or a disk that takes no more files: the attempt ends with a word, never silently
+            import traceback
+
+            report.say(traceback.format_exc())
+            self._kill_tree()
+            self._end(
+                self.cause or (Cause.RUNNER_LOST if self.gang and self.gang.launched else Cause.PREPARE_FAILED),
+                self.message or f"the runner could not go on: {type(error).__name__}: {error}.",
+            )
 
     # -- the loop
 
     def _run(self) -> None:
-        launch = self.launch
-        self._hint()
-        self.say(
-            f"attempt {launch.attempt} on {os.uname().nodename}: {os.cpu_count()} CPUs, "
-            f"free disk {shutil.disk_usage(self.folder.path).free >> 20} MiB, Python {sys.version.split()[0]}"
-        )
-        self.run_log = LogFile(str(self.node.run_log), launch.log_limit)
-        self._metrics_fd = os.open(self.node.metrics, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self.reader = MetricReader(launch.metric_patterns)
-        self._open_channel()
         now = time.monotonic()
-        self.beat_at, self.usage_at = now + HEARTBEAT_SECONDS, now + USAGE_SECONDS
-        if launch.helper:
+        self.beat_at, self.usage_at, self.memory_at = now + HEARTBEAT_SECONDS, now + USAGE_SECONDS, now
+        run_log = LogFile(self.report.path(layout.RUN_LOG), self.launch.log_limit)
+        self.gang = Gang(self.launch, self.index, self.loop, self.report, run_log)
+        self._check_asked()
+        if self.cause is None and self.launch.helper:
             self._start_helper()
-        else:
-            self.prepared = True
-            self._start_processes()
-        while not self._done():
+        elif self.cause is None:
+            self._launch()
+        self._describe()
+        while not self._over():
             self._turn()
         self._finish()
 
-    def _done(self) -> bool:
-        if self.pids or self.open_outputs:
+    def _describe(self) -> None:
+        disk = os.statvfs(self.folder)
+        self.report.say(
+            f"attempt {self.launch.attempt} on {os.uname().nodename}: {os.cpu_count()} CPUs, "
+            f"{disk.f_bavail * disk.f_frsize >> 20} MiB of disk free, runner on Python {sys.version.split()[0]}"
+        )
+
+    def _over(self) -> bool:
+        assert self.gang is not None
+        if self.gang.pids or self.gang.outputs:
             return False
-        waiting_for_prepare = not self.prepared and self.cause is None
-        return not waiting_for_prepare and (self.launched is not None or self.cause is not None)
+        return self.cause is not None or self.gang.launched is not None
 
     def _turn(self) -> None:
+        assert self.gang is not None
         due = [self.beat_at, self.usage_at]
-        if self.kill_at is not None:
-            due.append(self.kill_at)
-        if self.helper_again_at is not None:
-            due.append(self.helper_again_at)
-        if (limit := self._limit_at()) is not None:
-            due.append(limit)
-        for key, _ in self.selector.select(max(0.0, min(due) - time.monotonic())):
-            kind, fd, data = key.data
-            if kind == "wake":
-                self._drain_wake(key.fd)
-            elif kind == "output":
-                self._read_output(fd, data)
-            elif kind == "helper":
-                self._read_helper(fd, data)
-            elif kind == "channel":
-                self._read_channel(data)
-        self._tick()
+        due += [at for at in (self.kill_at, self.deaf_at, self._limit_at()) if at is not None]
+        if self.launch.memory_bytes is not None and self.gang.pids:
+            due.append(self.memory_at)
+        if self.helper is not None and self.helper.again_at is not None:
+            due.append(self.helper.again_at)
+        self.loop.turn(min(due))
+        self._reap()
+        self._tick(time.monotonic())
 
     def _limit_at(self) -> float | None:
-        if self.launch.max_duration is None or self.launched is None or self.cause is not None or not self.pids:
+        """When the time limit is reached; None when it does not count (any more)."""
+        if self.launch.max_duration is None or self.cause is not None or not self.gang or not self.gang.pids:
             return None
-        return self.launched_clock + self.launch.max_duration
+        return self.gang.launched_clock + self.launch.max_duration
 
-    def _tick(self) -> None:
-        self._reap()
-        now = time.monotonic()
+    def _tick(self, now: float) -> None:
         if now >= self.beat_at:
             self.beat_at = now + HEARTBEAT_SECONDS
-            self._beat()
-            self._check_fence()
-            self._check_stop()
+            self.report.beat()
+            self.report.flush()
+            self._check_asked()
         if now >= self.usage_at:
             self.usage_at = now + USAGE_SECONDS
             self._sample()
+        if self.launch.memory_bytes is not None and now >= self.memory_at:
+            self.memory_at = now + MEMORY_SECONDS
+            self._check_memory(self.launch.memory_bytes)
         if (limit := self._limit_at()) is not None and now >= limit:
-            self._ask_to_end(
-                Cause.TIME_LIMIT, f"ran for its limit of {self.launch.max_duration:g} s.", self.launch.grace
-            )
+            text = f"ran for its limit of {self.launch.max_duration:g} s."
+            self._ask_to_end(Cause.TIME_LIMIT, text, self.launch.grace)
         if self.kill_at is not None and now >= self.kill_at:
-            self.kill_at = None
+            self.kill_at, self.deaf_at = None, time.monotonic() + DEAF_SECONDS
             self._kill_tree()
-        if self.helper_again_at is not None and now >= self.helper_again_at:
-            self.helper_again_at = None
-            self._start_helper()
+        if self.deaf_at is not None and now >= self.deaf_at and self.gang is not None:
+            self.deaf_at = None
+            self.gang.deafen()
+        if self.helper is not None:
+            self.helper.tick(now)
+            self._look_at_helper(self.helper)
 
-    def _drain_wake(self, fd: int) -> None:
-        try:
-            numbers = os.read(fd, 4096)
-        except BlockingIOError:
-            return
+    def _on_signals(self, fd: int) -> None:
+        numbers = os.read(fd, 4096)
+        # something may have ended: what it said last is wanted now
+        self.loop.wake()
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
-            self._check_fence()
-            self._check_stop(signalled=True)
+            self._check_asked(signalled=True)
 
     # -- the user's processes
 
-    def _start_processes(self) -> None:
-        launch = self.launch
-        self.launched, self.launched_clock = time.time(), time.monotonic()
-        Path(launch.cwd).mkdir(parents=True, exist_ok=True)
-        port = _free_port() if launch.processes > 1 or len(launch.nodes) > 1 else 0
-        pids = []
-        for rank in range(launch.processes):
-            try:
-                pids.append(self._start_rank(rank, port))
-            except OSError as error:
-                self.cause = Cause.NOT_STARTED
-                self.message = f"{launch.command[0]!r} could not be started: {error.strerror}."
-                self.first_failure = (rank, 127, None)
-                self.run_log.write([f"[headway] {self.message}".encode()], rank, "h")
-                self._kill_tree()
-                return
-        self._event(events.LAUNCHED, pids=pids)
-
-    def _environment(self, rank: int, port: int) -> dict[str, str]:
-        launch = self.launch
-        nodes = max(1, len(launch.nodes))
-        environment = {
-            **launch.environment,
-            names.RUN: str(launch.run),
-            names.ATTEMPT: launch.attempt,
-            names.CHANNEL: os.path.join(self.sockets, "channel"),
-            names.HELPER: os.path.join(self.sockets, "helper"),
-            names.STOP_FILE: os.path.join(self.sockets, "stop"),
-            names.RANK: str(self.index * launch.processes + rank),
-            names.LOCAL_RANK: str(rank),
-            names.WORLD_SIZE: str(nodes * launch.processes),
-            names.LOCAL_WORLD_SIZE: str(launch.processes),
-            names.NODE_RANK: str(self.index),
-            "PYTHONUNBUFFERED": launch.environment.get("PYTHONUNBUFFERED", "1"),
-        }
-        if port:
-            environment[names.MASTER_ADDR] = (launch.nodes[0].get("address") if launch.nodes else None) or "127.0.0.1"
-            environment[names.MASTER_PORT] = str(port)
-        return environment
-
-    def _start_rank(self, rank: int, port: int) -> int:
-        out_r, out_w = os.pipe2(os.O_CLOEXEC)
-        err_r, err_w = os.pipe2(os.O_CLOEXEC)
+    def _launch(self) -> None:
+        assert self.gang is not None
         try:
-            pid = processes.spawn(self.launch.command, self._environment(rank, port), self.launch.cwd, out_w, err_w)
-        except OSError:
-            os.close(out_r)
-            os.close(err_r)
-            raise
-        finally:
-            os.close(out_w)
-            os.close(err_w)
-        self.pids[pid] = rank
-        for fd, stream in ((out_r, "o"), (err_r, "e")):
-            os.set_blocking(fd, False)
-            self.selector.register(fd, selectors.EVENT_READ, ("output", fd, (rank, stream, LineSplitter())))
-            self.open_outputs += 1
-        return pid
-
-    def _read_output(self, fd: int, data: tuple[int, str, LineSplitter]) -> None:
-        rank, stream, splitter = data
-        try:
-            block = os.read(fd, 1 << 16)
-        except BlockingIOError:
+            self.gang.start()
+        except OSError as error:
+            self.cause, self.message = Cause.NOT_STARTED, f"{error.filename!r} could not be started: {error.strerror}."
+            self.report.say(self.message)
+            self._kill_tree()
             return
-        lines = splitter.feed(block) if block else splitter.end()
-        self.run_log.write(lines, rank, stream)
-        if rank == 0 and stream == "o" and self.index == 0:
-            self._take_metrics(lines)
-        if not block:
-            self._close_output(fd)
-
-    def _close_output(self, fd: int) -> None:
-        self.selector.unregister(fd)
-        os.close(fd)
-        self.open_outputs -= 1
-
-    def _take_metrics(self, lines: list[bytes]) -> None:
-        points = []
-        for line in lines:
-            if len(line) < 4096:
-                points += self.reader.read(line.decode("utf-8", "replace"))
-        now = time.time()
-        self._write_points([{"t": now, "step": s, "name": n, "value": v, "rank": 0} for s, n, v in points])
-
-    def _write_points(self, points: list[dict[str, Any]]) -> None:
-        if points:
-            try:
-                os.write(self._metrics_fd, "".join(json.dumps(p) + "\n" for p in points).encode())
-            except OSError:
-                pass
+        self.report.event(events.LAUNCHED, pids=list(self.gang.pids))
 
     def _reap(self) -> None:
         while True:
@@ -325,293 +222,204 @@ class Runner:
                 return
             if pid == 0:
                 return
-            if pid == self.helper_pid:
-                self._helper_ended(status)
-                continue
-            self.usage["cpu_seconds"] += usage.ru_utime + usage.ru_stime
-            self.usage["max_rss_bytes"] = max(self.usage["max_rss_bytes"], usage.ru_maxrss * 1024.0)
-            if pid in self.pids:
-                self._rank_ended(self.pids.pop(pid), os.waitstatus_to_exitcode(status))
+            if self.helper is not None and pid == self.helper.pid:
+                self.helper.ended(status)
+            elif self.gang is not None:
+                self._follow(self.gang, self.gang.ended(pid, os.waitstatus_to_exitcode(status), usage))
 
-    def _rank_ended(self, rank: int, code: int) -> None:
-        if code != 0 and self.first_failure is None and self.cause is None:
-            self.first_failure = (rank, code if code > 0 else None, -code if code < 0 else None)
-            if self.pids:
-                self.say(f"rank {rank} failed; the other ranks are ended")
-                self._signal_ranks(signal.SIGTERM)
-                self._kill_by(GANG_GRACE)
-        if not self.pids:
-            # what it left in the background holds our pipes open and must not outlive it
-            self._kill_by(GANG_GRACE if self.kill_at else 0.0)
-
-    def _signal_ranks(self, number: int) -> None:
-        for pid in self.pids:
-            try:
-                os.killpg(pid, number)
-            except OSError:
-                continue
+    def _follow(self, gang: Gang, failed: bool) -> None:
+        """After a process ended: the others of a gang in which one failed, and what the last one left, are ended."""
+        if failed and gang.pids and self.cause is None:
+            self.report.say(f"rank {gang.failure and gang.failure[0]} failed; the other ranks are ended")
+            gang.signal(signal.SIGTERM)
+            self._kill_by(gang.GRACE)
+        if gang.launched is not None and not gang.pids and gang.outputs and self.deaf_at is None:
+            # a process in the background holds our pipes open; it must not outlive the run
+            self._kill_by(0.0)
 
     def _kill_by(self, seconds: float) -> None:
         at = time.monotonic() + seconds
         self.kill_at = at if self.kill_at is None else min(self.kill_at, at)
 
     def _kill_tree(self) -> None:
-        besides = {os.getpid()} | ({self.helper_pid} if self.helper_pid else set())
-        self._signal_ranks(signal.SIGKILL)
-        for _ in range(5):  # what forks while we look is found the next time
-            left = processes.members(f"{names.ATTEMPT}={self.launch.attempt}", besides)
+        """Kills what the user's processes started to the last one, whatever group or session it is in."""
+        helper = self.helper.pid if self.helper is not None else None
+        for _ in range(200):
+            left = processes.tree(os.getpid(), helper)
             if not left:
-                break
-            processes.kill_all(left, signal.SIGKILL)
+                return
+            for pid in left:
+                processes.kill(pid)
+            time.sleep(0.002)
             self._reap()
+            helper = self.helper.pid if self.helper is not None else None
+        self.report.say(f"processes {left} do not end")
 
     # -- asked to end
 
-    def _check_fence(self) -> None:
+    def _check_asked(self, *, signalled: bool = False) -> None:
+        """Looks at the fence and at stop.json."""
         try:
-            later = int(self.folder.fence.read_text(encoding="ascii"))
+            with open(os.path.join(self.folder, layout.FENCE), encoding="ascii") as file:
+                later = int(file.read())
         except (OSError, ValueError):
-            return
-        if later > self.launch.number and self.cause is None:
+            later = 0
+        if later > self.launch.number:
             self._ask_to_end(Cause.FENCED, f"attempt {later} of this run has taken over.", 0.0)
-
-    def _check_stop(self, *, signalled: bool = False) -> None:
         if self.stop_seen:
             return
         try:
-            asked = read_json(self.folder.stop)
+            asked = layout.read_json(os.path.join(self.folder, layout.STOP))
         except (OSError, ValueError):
             asked = None
-        if asked is None:
+        if not isinstance(asked, dict):
             if not signalled:
                 return
             asked = {}
         self.stop_seen = True
+        try:
+            cause = Cause(asked.get("cause"))
+        except ValueError:
+            cause = Cause.STOPPED
+        grace = asked.get("grace")
         self._ask_to_end(
-            Cause(asked.get("cause", Cause.STOPPED.value)),
-            asked.get("message") or "asked to stop.",
-            float(asked.get("grace", self.launch.grace)),
+            cause,
+            str(asked.get("message") or "asked to stop."),
+            float(grace) if isinstance(grace, (int, float)) else self.launch.grace,
         )
 
     def _ask_to_end(self, cause: Cause, message: str, grace: float) -> None:
-        if self.cause is not None or self.first_failure is not None:
+        gang = self.gang
+        if self.cause is not None or gang is None or gang.failure is not None:
             return
+        if gang.launched is not None and not gang.pids:
+            return  # it ended by itself; only its outputs are being published
         self.cause, self.message = cause, message
-        self.say(f"{message} SIGTERM now, SIGKILL after {grace:g} s")
-        Path(self.sockets, "stop").touch()
-        self._event(events.STOPPING, cause=cause.value, grace=grace)
-        self._signal_ranks(signal.SIGTERM)
+        self.report.say(f"{message} SIGTERM now, SIGKILL after {grace:g} s")
+        with open(os.path.join(self.report.sockets, "stop"), "wb"):
+            pass
+        self.report.event(events.STOPPING, cause=cause.value, grace=grace)
+        gang.signal(signal.SIGTERM)
         self._kill_by(grace)
-
-    # -- the script's channel
-
-    def _open_channel(self) -> None:
-        channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        channel.setblocking(False)
-        channel.bind(os.path.join(self.sockets, "channel"))
-        self.selector.register(channel, selectors.EVENT_READ, ("channel", None, channel))
-        self.channel = channel
-
-    def _read_channel(self, channel: socket.socket) -> None:
-        points = []
-        while True:
-            try:
-                raw = channel.recv(1 << 16)
-            except OSError:
-                break
-            try:
-                said = json.loads(raw)
-            except ValueError:
-                continue
-            if isinstance(said, dict) and isinstance(said.get("metric"), dict):
-                points.append({"t": time.time(), **said["metric"]})
-            elif isinstance(said, dict) and isinstance(said.get("event"), dict):
-                fields = dict(said["event"])
-                self._event(str(fields.pop("event", "script")), **fields)
-        self._write_points(points)
 
     # -- the helper
 
     def _start_helper(self) -> None:
+        from headway.runner.helper import Helper
+
         assert self.launch.helper is not None
-        self.helper_starts += 1
-        out_r, out_w = os.pipe2(os.O_CLOEXEC)
-        err_r, err_w = os.pipe2(os.O_CLOEXEC)
-        in_r, in_w = os.pipe2(os.O_CLOEXEC)
         environment = {
             **os.environ,
-            names.HELPER: os.path.join(self.sockets, "helper"),
+            names.ATTEMPT: self.launch.attempt,
+            names.HELPER: os.path.join(self.report.sockets, "helper"),
         }
-        try:
-            self.helper_pid = processes.spawn(
-                [*self.launch.helper, str(self.folder.path)], environment, str(self.folder.path), out_w, err_w, in_r
-            )
-        except OSError as error:
-            self.helper_error = f"the helper could not be started: {error.strerror}."
-            self.cause, self.message = Cause.PREPARE_FAILED, self.helper_error
-            return
-        finally:
-            for fd in (out_w, err_w, in_r):
-                os.close(fd)
-        self.helper_in = in_w
-        for fd, stream in ((out_r, "o"), (err_r, "e")):
-            os.set_blocking(fd, False)
-            self.selector.register(fd, selectors.EVENT_READ, ("helper", fd, (stream, LineSplitter())))
-        if self.finishing:
-            os.write(in_w, b"finish\n")
+        command = [*self.launch.helper, self.folder]
+        self.helper = Helper(command, environment, self.folder, self.loop, self.report)
+        self._look_at_helper(self.helper)
 
-    def _read_helper(self, fd: int, data: tuple[str, LineSplitter]) -> None:
-        stream, splitter = data
-        try:
-            block = os.read(fd, 1 << 16)
-        except BlockingIOError:
-            return
-        lines = splitter.feed(block) if block else splitter.end()
-        if not block:
-            self.selector.unregister(fd)
-            os.close(fd)
-        for line in lines:
-            if stream == "e":
-                self.diag.write([line], 0, "e")
+    def _look_at_helper(self, helper: Helper) -> None:
+        assert self.gang is not None
+        if helper.failure is not None and self.cause is None:
+            cause, message = helper.failure
+            if self.gang.launched is not None:
+                self._ask_to_end(cause, message, self.launch.grace)
             else:
-                self._hear_helper(line)
+                self.cause, self.message = cause, message
+        elif helper.prepared and self.gang.launched is None and self.cause is None:
+            self.report.event(events.PREPARED)
+            self._launch()
 
-    def _hear_helper(self, line: bytes) -> None:
-        try:
-            said = json.loads(line)
-        except ValueError:
-            self.diag.write([line], 0, "o")
-            return
-        if "log" in said:
-            self.say(str(said["log"]))
-        elif "event" in said:
-            fields = dict(said["event"])
-            self._event(str(fields.pop("event", "helper")), **fields)
-        elif "error" in said:
-            self.helper_error = str(said["error"])
-            self.say(self.helper_error)
-        elif said.get("prepared") and not self.prepared:
-            self.prepared = True
-            self._event(events.PREPARED)
-            if self.cause is None:
-                self._start_processes()
-
-    def _helper_ended(self, status: int) -> None:
-        code = os.waitstatus_to_exitcode(status)
-        self.helper_pid = None
-        if self.helper_in is not None:
-            os.close(self.helper_in)
-            self.helper_in = None
-        if code == 0 and self.prepared:
-            return
-        if not self.prepared and code > 0:
-            if self.cause is None:
-                self.cause = Cause.PREPARE_FAILED
-                self.message = self.helper_error or f"the helper ended with {code} before all was ready."
-            return
-        if self.helper_starts > HELPER_RESTARTS:
-            self.say(f"the helper ended with {code} for the {self.helper_starts}th time and is not started again")
-            if not self.prepared and self.cause is None:
-                self.cause, self.message = Cause.PREPARE_FAILED, "the helper died again and again before all was ready."
-            elif self.cause is None:
-                self._ask_to_end(Cause.RUNNER_LOST, "the helper died again and again.", self.launch.grace)
-            return
-        self.say(f"the helper ended with {code} and is started again")
-        self.helper_again_at = time.monotonic() + HELPER_BACKOFF * (self.helper_starts - 1)
+    def _finish_helper(self, helper: Helper) -> None:
+        """Lets it publish what is left. After a stop it does not wait for ever."""
+        helper.finish()
+        patience = max(FINISH_SECONDS, self.launch.grace)
+        until = time.monotonic() + patience if self.cause is not None else None
+        while helper.busy:
+            self._turn()
+            if self.stop_seen and until is None:
+                until = time.monotonic() + patience
+            if until is not None and time.monotonic() >= until and helper.pid is not None:
+                self.report.say("the helper did not finish in time and is ended")
+                helper.kill()
+                until += patience
 
     # -- samples
 
+    def _tree(self) -> list[int]:
+        return processes.tree(os.getpid(), self.helper.pid if self.helper is not None else None)
+
     def _sample(self) -> None:
-        ranks = list(self.pids)
-        sample = {"t": time.time(), "cpu_seconds": 0.0, "rss_bytes": 0.0, "processes": len(ranks)}
-        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-        for pid in ranks:
-            try:
-                with open(f"/proc/{pid}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            sample["cpu_seconds"] += (int(fields[11]) + int(fields[12])) / ticks
-            sample["rss_bytes"] += int(fields[21]) * page
+        from headway.runner import usage
+
+        gang = self.gang
+        if gang is None or not gang.pids:
+            return
+        if not hasattr(self, "_devices"):
+            nodes = self.launch.nodes
+            mine = nodes[self.index].get("accelerators") or [] if self.index < len(nodes) else []
+            self._devices = usage.accelerators(mine)
+        line = usage.sample(self._tree(), gang.cpu_seconds, self.folder, self._devices)
         try:
-            with open(self.node.usage, "a", encoding="ascii") as file:
-                file.write(json.dumps(sample) + "\n")
+            with open(self.report.path(layout.USAGE), "a", encoding="ascii") as file:
+                file.write(json.dumps(line) + "\n")
         except OSError:
             pass
-        limit = self.launch.memory_bytes
-        if limit is not None and sample["rss_bytes"] > limit:
-            used = f"{int(sample['rss_bytes']) >> 20} MiB"
-            self._ask_to_end(Cause.OOM_KILL, f"used {used} of memory; its spec has {limit >> 20} MiB.", 0.0)
+
+    def _check_memory(self, limit: int) -> None:
+        from headway.runner import usage
+
+        if self.gang is None or not self.gang.pids or self.cause is not None:
+            return
+        used = usage.resident(self._tree())
+        if used > limit:
+            text = f"used {used >> 20} MiB of memory; its spec has {limit >> 20} MiB."
+            self._ask_to_end(Cause.OOM_KILL, text, 0.0)
 
     # -- the end
 
     def _finish(self) -> None:
+        assert self.gang is not None
         self._kill_tree()
-        if self.prepared and (self.helper_pid is not None or self.helper_again_at is not None):
-            self._finish_helper()
-        elif self.helper_pid is not None:
-            processes.kill_all([self.helper_pid], signal.SIGKILL)
-        cause, code, number, rank = self.cause, 0, None, None
-        if self.first_failure is not None:
-            rank, failed_code, number = self.first_failure
-            code = failed_code if failed_code is not None else 128 + (number or 0)
-        if cause is None:
-            if self.first_failure is None:
-                cause, self.message = Cause.DONE, "every process returned 0."
-            elif number is not None:
-                cause, self.message = Cause.KILLED, f"rank {rank} died of {_signal_name(number)}."
+        if self.helper is not None:
+            if self.helper.prepared:
+                self._finish_helper(self.helper)
             else:
-                cause, self.message = Cause.EXIT, f"rank {rank} returned {code}."
-        self._end(cause, self.message, code=code if self.launched else None, number=number, rank=rank)
+                self.helper.kill()
+        failure = self.gang.failure
+        if failure is None and self.cause is None and self.helper is not None and self.helper.failure is not None:
+            # the user's part is done, but what it made could not be published
+            self.cause, self.message = self.helper.failure
+        if self.cause is not None:
+            self._end(self.cause, self.message)
+            return
+        if failure is None:
+            self._end(Cause.DONE, "every process returned 0.")
+        elif failure[1] < 0:
+            self._end(Cause.KILLED, f"rank {failure[0]} died of {_signal_name(-failure[1])}.")
+        else:
+            self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}.")
 
-    def _finish_helper(self) -> None:
-        """Lets the helper publish what is left. A stop does not wait longer than twice the grace period."""
-        self.finishing = True
-        if self.helper_in is not None:
-            try:
-                os.write(self.helper_in, b"finish\n")
-            except OSError:
-                pass
-        patience = time.monotonic() + max(10.0, 2 * self.launch.grace) if self.cause else None
-        while self.helper_pid is not None or self.helper_again_at is not None:
-            self._turn()
-            if self.stop_seen and patience is None:
-                patience = time.monotonic() + max(10.0, self.launch.grace)
-            if patience is not None and time.monotonic() > patience and self.helper_pid is not None:
-                self.say("the helper did not finish in time and is ended")
-                self.helper_starts = HELPER_RESTARTS + 1
-                processes.kill_all([self.helper_pid], signal.SIGKILL)
-                patience += 5.0
-        # what it said last may still be in its pipe
-        for key in list(self.selector.get_map().values()):
-            if key.data[0] == "helper":
-                self._read_helper(key.fd, key.data[2])
-
-    def _end(
-        self, cause: Cause, message: str, *, code: int | None = None, number: int | None = None, rank: int | None = None
-    ) -> None:
-        end = Exit(
-            cause=cause,
-            code=code,
-            signal=number,
-            rank=rank,
-            message=message,
-            started=self.started,
-            launched=self.launched,
-            ended=time.time(),
-            usage=self.usage,
-        )
-        self.say(f"ended: {cause.value}: {message}")
-        self._event(events.EXIT, **{k: v for k, v in end.to_json().items() if k != "usage"})
-        write_json(self.node.exit, end.to_json())
-        self._hint()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    def _end(self, cause: Cause, message: str) -> None:
+        """Writes an `Exit` (`protocol.exits`)."""
+        gang = self.gang
+        launched = gang.launched if gang is not None else None
+        rank, status = gang.failure if gang is not None and gang.failure is not None else (None, 0)
+        facts: dict[str, Any] = {
+            "cause": cause.value,
+            "code": None if launched is None else status if status >= 0 else 128 - status,
+            "signal": -status if status < 0 else None,
+            "rank": rank,
+            "message": message,
+            "started": self.report.started,
+            "launched": launched,
+            "ended": time.time(),
+            "usage": {
+                "cpu_seconds": gang.cpu_seconds if gang is not None else 0.0,
+                "max_rss_bytes": gang.max_rss_bytes if gang is not None else 0.0,
+            },
+        }
+        self.report.say(f"ended: {cause.value}: {message}")
+        self.report.end(facts)
 
 
 def _signal_name(number: int) -> str:

@@ -42,7 +42,7 @@ def log(step: int | None = None, **metrics: float) -> None:
 def save_checkpoint(
     state: Any, name: str, *, step: int | None = None, epoch: int | None = None, metrics: dict[str, float] | None = None
 ) -> Path:
-    """Saves `state` (bytes as they are, anything else with `torch.save`) as `name` under CHECKPOINT_PATH, whole or not at all.
+    """Saves `state` (bytes as they are, else with `torch.save`) as `name` under CHECKPOINT_PATH, whole or not at all.
 
     CHECKPOINT_PATH is `checkpoints` in the working folder where headway did not set it. Returns the path. Raises OSError.
     """
@@ -73,4 +73,4 @@ def resume() -> Path | None:
 def should_stop() -> bool:
     """Whether the run was asked to end: save, and return. Always False outside headway."""
     flag = os.environ.get(names.STOP_FILE)
-    return bool(flag) and os.path.exists(flag)
+    return flag is not None and os.path.exists(flag)

@@ -265,7 +265,7 @@ def _pack(path: Path) -> Facts:
 def _whole_tar(path: Path, end: int) -> None:
     """A tar ends with zero blocks; without them its tail may be missing."""
     with open(path, "rb") as file:
-        file.seek(max(0, end - 512))
+        file.seek(end)
         tail = file.read(_BLOCK)
     if len(tail) < 512 or tail.strip(b"\0"):
         raise InvalidError("The tar archive has no end.", unfinished=True)

@@ -43,6 +43,9 @@ class Products(Area):
         )
         return self._one(DatasetVersion, query)
 
+    def dataset_version_by_id(self, version_id: int) -> DatasetVersion | None:
+        return self._one(DatasetVersion, sa.select(dataset_versions).where(dataset_versions.c.id == version_id))
+
     # checkpoints
 
     def put_checkpoint(self, *, run_id: int, name: str, **values: Any) -> Checkpoint:

@@ -1,0 +1,60 @@
+"""The Python side of the parts that the browser draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nicegui.element import Element
+
+from headway.console.texts import Texts
+
+#: texts that the browser needs, by part
+_RUNS = (
+    "runs state show_all show_live show_waiting show_failed show_done filter name kind spec node_column started "
+    "duration cost older no_match clear_filter no_runs no_runs_hint unnamed connecting"
+).split()
+_LOG = ["log_paused"]
+
+
+class RunsTable(Element, component="runs.js"):
+    """The runs as rows (see `headway.console.show.row`), filtered in the browser."""
+
+    def __init__(self, texts: Texts, *, on_pick: Callable[[int], Any], on_older: Callable[[], Any]) -> None:
+        super().__init__()
+        self.props["texts"] = {key: texts(key) for key in _RUNS}
+        self.props["language"] = texts.tag
+        self.props.update(rows=[], chosen=0, loaded=False, more=False)
+        self.on("pick", lambda event: on_pick(int(event.args)))
+        self.on("older", lambda _: on_older())
+
+    def show(self, rows: list[dict[str, Any]], *, more: bool) -> None:
+        """Replaces what is shown. more: whether the server has older runs."""
+        self.props.update(rows=rows, loaded=True, more=more)
+        self.update()
+
+    def choose(self, run: int) -> None:
+        self.props["chosen"] = run
+        self.update()
+
+
+class LogView(Element, component="log.js"):
+    """Lines as (milliseconds, rank, stream, text); the browser keeps the newest 5,000."""
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__()
+        self.props["texts"] = {key: texts(key) for key in _LOG}
+        self.props["language"] = texts.tag
+        self.props.update(label="", note="", cut="", wrap=True, ranks=False)
+
+    def describe(self, **props: Any) -> None:
+        """label: for screen readers; note: under the lines; cut: above them; wrap; ranks: show them."""
+        if any(self.props.get(key) != value for key, value in props.items()):
+            self.props.update(props)
+            self.update()
+
+    def clear_lines(self) -> None:
+        self.run_method("clear")
+
+    def push(self, lines: Sequence[tuple[float, int, str, str]]) -> None:
+        self.run_method("push", lines)

@@ -1,0 +1,189 @@
+"""Every word the console shows, in English and Chinese."""
+
+from __future__ import annotations
+
+#: code -> name in that language
+LANGUAGES = {"en": "English", "zh": "中文"}
+
+#: key -> (English, Chinese)
+_TEXTS: dict[str, tuple[str, str]] = {
+    # login
+    "login": ("Sign in", "登录"),
+    "login_title": ("Sign in to headway", "登录 headway"),
+    "login_hint": (
+        "Use your access token. The administrator's is in the file admin.token of headway's home folder.",
+        "请使用访问令牌。管理员令牌保存在 headway 主目录的 admin.token 文件中。",
+    ),
+    "token": ("Access token", "访问令牌"),
+    "logout": ("Sign out", "退出登录"),
+    "error_token": ("This token is not valid: unknown, revoked or expired.", "令牌无效：不存在、已吊销或已过期。"),
+    "error_empty": ("Enter a token.", "请输入令牌。"),
+    "error_away": ("The server does not answer. Try again soon.", "服务器没有响应，请稍后再试。"),
+    "error_expired": ("Your session has ended. Sign in again.", "会话已结束，请重新登录。"),
+    # header
+    "project": ("Project", "项目"),
+    "theme_auto": ("Theme: as the system", "主题：跟随系统"),
+    "theme_light": ("Theme: light", "主题：浅色"),
+    "theme_dark": ("Theme: dark", "主题：深色"),
+    "switch_language": ("中文", "English"),
+    "switch_language_hint": ("切换到中文", "Switch to English"),
+    "skip": ("Skip to the runs", "跳到运行列表"),
+    "live": ("Live", "实时"),
+    "connecting": ("Connecting…", "连接中…"),
+    "away": ("The server does not answer; trying again", "服务器没有响应，正在重试"),
+    "no_project": (
+        "You are not a member of any project yet. Ask an administrator to add you.",
+        "您还不是任何项目的成员，请联系管理员添加。",
+    ),
+    # totals
+    "running_now": ("Running", "运行中"),
+    "waiting_now": ("Waiting", "等待中"),
+    "total_cost": ("Cost so far", "累计费用"),
+    "free_now": ("Free now", "当前空闲"),
+    "nodes": ("{n} nodes", "{n} 个节点"),
+    "node": ("1 node", "1 个节点"),
+    "no_nodes": ("no node", "无节点"),
+    "cpus": ("{free} of {all} CPUs", "CPU {free} / {all}"),
+    "accelerators": ("{free} of {all} GPUs", "GPU {free} / {all}"),
+    "storage": ("Stored", "已存储"),
+    "files": ("{n} files", "{n} 个文件"),
+    "files_of": ("{n} of {limit} files", "{n} / {limit} 个文件"),
+    "bytes_of": ("of {limit}", "上限 {limit}"),
+    # runs
+    "runs": ("Runs", "运行"),
+    "filter": ("Filter by name, number, spec, node or person", "按名称、编号、规格、节点或人员筛选"),
+    "show_all": ("All", "全部"),
+    "show_live": ("Live", "进行中"),
+    "show_waiting": ("Waiting", "等待"),
+    "show_failed": ("Failed", "失败"),
+    "show_done": ("Done", "已完成"),
+    "run": ("Run", "运行"),
+    "name": ("Name", "名称"),
+    "kind": ("For", "用途"),
+    "state": ("State", "状态"),
+    "spec": ("Spec", "规格"),
+    "node_column": ("Node", "节点"),
+    "started": ("Started", "开始时间"),
+    "duration": ("Duration", "时长"),
+    "cost": ("Cost", "费用"),
+    "older": ("Show older runs", "显示更早的运行"),
+    "no_match": ("No run matches the filter.", "没有符合筛选条件的运行。"),
+    "clear_filter": ("Clear the filter", "清除筛选"),
+    "no_runs": ("No runs yet", "还没有运行"),
+    "no_runs_hint": (
+        "Start one from a terminal; it appears here by itself.",
+        "在终端中启动一个运行，它会自动出现在这里。",
+    ),
+    "unnamed": ("unnamed", "未命名"),
+    # detail
+    "log_run": ("Run log", "运行日志"),
+    "log_diag": ("Diagnostic log", "诊断日志"),
+    "pick": ("Pick a run to see its log.", "选择一个运行以查看日志。"),
+    "log_empty_waiting": (
+        "The run has not started. Its lines appear here as they are written.",
+        "运行尚未开始，日志产生后会实时显示在这里。",
+    ),
+    "log_empty": ("No lines yet.", "暂无日志。"),
+    "log_empty_ended": ("The run has ended and wrote nothing to this log.", "运行已结束，没有写入此日志。"),
+    "log_end": ("End of the log", "日志结束"),
+    "log_following": ("Following", "实时跟随"),
+    "log_paused": ("Jump to the newest line", "跳到最新一行"),
+    "log_failed": ("The log cannot be read: {why}", "无法读取日志：{why}"),
+    "log_earlier": ("Older lines: headway logs {run}", "更早的日志：headway logs {run}"),
+    "wrap": ("Wrap lines", "自动换行"),
+    "command": ("Command", "命令"),
+    "submitted_by": ("Submitted by", "提交者"),
+    "attempts": ("Attempts", "尝试次数"),
+    "exit_code": ("Exit code", "退出码"),
+    "outputs": ("Outputs", "输出"),
+    "datasets": ("Datasets", "数据集"),
+    "commit": ("Code", "代码"),
+    "dirty": ("with changes not committed", "含未提交的改动"),
+    "processes": ("Processes", "进程数"),
+    "close": ("Close", "关闭"),
+    # evaluations
+    "evaluations": ("Evaluations", "评测"),
+    "no_evaluations": ("No evaluations yet", "还没有评测"),
+    "no_evaluations_hint": (
+        "An evaluation tries every checkpoint of a job on every case.",
+        "评测会在每个用例上检验训练任务的每个检查点。",
+    ),
+    "cells_valid": ("{valid} of {all} cells valid", "{valid} / {all} 个单元有效"),
+    "cells_more": ("{running} running, {waiting} waiting", "{running} 个运行中，{waiting} 个等待"),
+    "cells_invalid": ("{n} invalid", "{n} 个无效"),
+    "what_to_do": ("What to do", "处理办法"),
+    "of_job": ("of run {n}", "来自运行 {n}"),
+    # endpoints
+    "endpoints": ("Endpoints", "在线服务"),
+    "no_endpoints": ("No endpoints yet", "还没有在线服务"),
+    "no_endpoints_hint": ("An endpoint answers requests with a model version.", "在线服务使用模型版本响应请求。"),
+    "copy": ("Copy the address", "复制地址"),
+    "copied": ("Copied", "已复制"),
+    "replicas_ready": ("{ready} of {all} replicas ready", "{ready} / {all} 个副本就绪"),
+    # states
+    "state_held": ("Held", "已挂起"),
+    "state_queued": ("Queued", "排队中"),
+    "state_starting": ("Starting", "启动中"),
+    "state_running": ("Running", "运行中"),
+    "state_stopping": ("Stopping", "停止中"),
+    "state_succeeded": ("Succeeded", "成功"),
+    "state_failed": ("Failed", "失败"),
+    "state_stopped": ("Stopped", "已停止"),
+    "state_paused": ("Paused", "已暂停"),
+    "state_ready": ("Ready", "就绪"),
+    # what a run is for
+    "kind_job": ("job", "训练任务"),
+    "kind_evaluation": ("evaluation", "评测"),
+    "kind_endpoint": ("endpoint", "在线服务"),
+    "kind_workspace": ("workspace", "开发环境"),
+    # why a target is full
+    "cause_no_space": ("No space left", "存储空间不足"),
+    "cause_no_inodes": ("No inodes left", "inode 已用尽"),
+    "cause_over_quota": ("Over quota", "超出配额"),
+    "cause_read_only": ("Read-only file system", "文件系统只读"),
+    "cause_no_permission": ("No permission to write", "没有写入权限"),
+    "cause_io_error": ("Input/output error", "读写错误"),
+    "remedy_no_space": ("", "请释放该文件系统的空间，之后会自动继续。"),
+    "remedy_no_inodes": ("", "请删除该文件系统上的文件（空间有余，inode 不足），之后会自动继续。"),
+    "remedy_over_quota": ("", "请提高配额（headway project quota）或删除输出，之后会自动继续。"),
+    "remedy_read_only": ("", "请将文件系统重新挂载为可写，之后会自动继续。"),
+    "remedy_no_permission": ("", "请授予 headway 用户写入权限，之后会自动继续。"),
+    "remedy_io_error": ("", "请检查磁盘或网络文件系统，恢复后会自动继续。"),
+}
+
+
+class Texts:
+    """The texts of one language; an unknown code is English."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language if language in LANGUAGES else "en"
+        self._at = 1 if self.language == "zh" else 0
+
+    @property
+    def tag(self) -> str:
+        """The language tag of HTML and of dates and numbers."""
+        return "zh-CN" if self.language == "zh" else "en"
+
+    def __call__(self, key: str, **values: object) -> str:
+        """The text, with `{name}` replaced. Raises KeyError for a key that does not exist."""
+        text = _TEXTS[key][self._at]
+        return text.format(**values) if values else text
+
+    def known(self, prefix: str, code: str | None) -> str:
+        """The text `prefix_code`; the code itself where there is none (a newer server's)."""
+        return _TEXTS.get(f"{prefix}_{code}", (code or "",) * 2)[self._at]
+
+
+def preferred(accept_language: str) -> str:
+    """The language that a browser asks for (Accept-Language), "en" when it asks for none of ours."""
+    best, best_weight = "en", 0.0
+    for part in accept_language.split(","):
+        tag, _, weight = part.strip().partition(";q=")
+        try:
+            value = float(weight) if weight else 1.0
+        except ValueError:
+            continue
+        language = tag.split("-")[0].lower()
+        if language in LANGUAGES and value > best_weight:
+            best, best_weight = language, value
+    return best

@@ -1,0 +1,158 @@
+"""From a run and its attempt to the launch.json that the runner reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from headway.controller.loop import Desk
+from headway.protocol import names
+from headway.protocol.files import AttemptFolder
+from headway.protocol.launch import Launch
+from headway.rules import checkpoints
+from headway.rules.records import Attempt, Project, Run
+from headway.rules.states import CellState
+from headway.store.base import Transaction
+
+#: taken over from the controller's own environment; nothing else of it reaches a run
+_INHERITED = ("HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
+_HELPER = [sys.executable, "-I", "-m", "headway.helper"]
+_UNDEALT = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
+
+
+def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
+    """All that the attempt needs to know, from the record alone: built twice, it is the same."""
+    root = desk.services.root
+    project = tx.people.project_by_id(run.project_id)
+    home = desk.services.project_folder(project.name)
+    folder = AttemptFolder.of(root, attempt.id)
+    plan = _plan(desk, tx, run, project, home, folder)
+    output = home / "jobs" / str(run.id) / "output"
+    output.mkdir(parents=True, exist_ok=True)
+    environment = {
+        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        **{names.parameter_variable(k): _text(v) for k, v in run.parameters.items()},
+        **run.environment,
+        names.OUTPUT_PATH: str(output),
+        names.CUDA_VISIBLE_DEVICES: ",".join(str(i) for i in attempt.placement[0].get("accelerators") or []),
+        "HEADWAY_PROJECT": project.name,
+        "OMP_NUM_THREADS": run.environment.get("OMP_NUM_THREADS", str(max(1, int(run.cpus // run.processes)))),
+    }
+    if plan["datasets"]:
+        several = len(plan["datasets"]) > 1
+        environment[names.DATA_PATH] = str(folder.data) if several else plan["datasets"][0]["into"]
+    if plan["checkpoints"]:
+        environment[names.CHECKPOINT_PATH] = str(folder.checkpoints)
+        if (newest := checkpoints.newest(tx.products.checkpoints(run.id))) is not None:
+            environment[names.RESUME_FROM] = str(root / newest.path)
+    environment.update(_owner_environment(desk, tx, run, attempt))
+    needs_helper = bool(plan["snapshot"] or plan["datasets"] or plan["checkpoints"] or plan["cells"])
+    return Launch(
+        attempt=attempt.id,
+        run=run.id,
+        number=attempt.number,
+        project=project.name,
+        command=run.command,
+        environment=environment,
+        cwd=str(folder.code),
+        processes=run.processes,
+        nodes=[
+            {"name": p["node"], "address": p.get("address"), "accelerators": p.get("accelerators") or []}
+            for p in attempt.placement
+        ],
+        max_duration=run.max_duration,
+        grace=run.grace,
+        memory_bytes=run.memory_bytes,
+        metric_patterns=run.work.get("metric_patterns") or [],
+        helper=_HELPER if needs_helper else None,
+        plan=plan,
+        hints=str(desk.services.hints) if desk.services.hints else None,
+    )
+
+
+def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, folder: AttemptFolder) -> dict[str, Any]:
+    snapshot = tx.runs.snapshot_by_id(run.snapshot_id) if run.snapshot_id is not None else None
+    datasets = []
+    for use in run.datasets:
+        version = tx.products.dataset_version_by_id(int(use["version_id"]))
+        assert version is not None, f"dataset version {use['version_id']} is referred to and not there"
+        datasets.append(
+            {
+                "name": use["dataset"],
+                "version": use["version"],
+                "manifest": f"projects/{project.name}/manifests/{version.digest}.json",
+                "into": str(folder.data / use["dataset"]),
+            }
+        )
+    patterns = run.work.get("checkpoints") if run.owner == "job" else None
+    return {
+        "root": str(desk.services.root),
+        "objects": desk.objects_url,
+        "project": project.name,
+        "project_folder": str(home),
+        "cache": str(desk.cache),
+        "snapshot": {"key": snapshot.path, "into": str(folder.code)} if snapshot else None,
+        "datasets": datasets,
+        "checkpoints": {
+            "watch": str(folder.checkpoints),
+            "patterns": patterns,
+            "target": str(home / "jobs" / str(run.id) / "checkpoints"),
+        }
+        if patterns
+        else None,
+        "cells": _cells(desk, tx, run, folder) if run.owner == "evaluation" else None,
+    }
+
+
+def _cells(desk: Desk, tx: Transaction, run: Run, folder: AttemptFolder) -> dict[str, Any]:
+    assert run.owner_id is not None
+    evaluation = tx.evaluations.get(run.owner_id)
+    assert evaluation is not None
+    root, plan = desk.services.root, evaluation.plan
+    target = root / evaluation.path / "outputs"
+    cases = {case["id"]: case for case in plan["cases"]}
+    found = {c.id: c for c in tx.products.checkpoints(evaluation.job_id)}
+    deal = []
+    for cell in tx.evaluations.dealt(run.id, _UNDEALT):
+        checkpoint = found[cell.checkpoint_id]
+        deal.append(
+            {
+                "cell": cell.id,
+                "checkpoint": {"id": checkpoint.id, "name": checkpoint.name, "path": str(root / checkpoint.path)},
+                "case": cases[cell.case_id],
+                "key": cell.key,
+                "path": str((root / cell.path).relative_to(target)),
+            }
+        )
+    return {
+        "target": str(target),
+        "work": str(folder.work),
+        "outputs": plan["outputs"],
+        "score_file": plan["score_file"],
+        "score": plan["score"],
+        "tries": 2,
+        "resume_seconds": 1.0,
+        "deal": deal,
+    }
+
+
+def _owner_environment(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> dict[str, str]:
+    if run.owner != "endpoint":
+        return {}
+    assert run.owner_id is not None
+    revision = tx.endpoints.revision(run.owner_id, int(run.work["revision"]))
+    assert revision is not None
+    version = tx.products.model_version_by_id(revision.model_version_id)
+    assert version is not None
+    return {
+        names.MODEL_PATH: str(desk.services.root / version.path / version.weights),
+        "HEADWAY_PREDICTOR": str(version.predictor["entry"]),
+        names.REPLICA_SECRET: attempt.secret or "",
+    }
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

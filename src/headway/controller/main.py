@@ -1,0 +1,201 @@
+"""The controller's threads: who leads, which loop is due, who is told."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import threading
+import time
+from pathlib import Path
+
+import sqlalchemy.exc
+
+from headway.controller.bill import Bill
+from headway.controller.evaluate import Evaluate
+from headway.controller.loop import Desk, Loop
+from headway.controller.nodes import Nodes
+from headway.controller.reap import Reap
+from headway.controller.register import Register
+from headway.controller.schedule import Schedule
+from headway.controller.serve import Serve
+from headway.engines.base import Engine
+from headway.protocol import hints, identity
+from headway.services.context import Services
+from headway.store.base import LeaseLostError
+
+_log = logging.getLogger(__name__)
+
+LEASE = "controller"
+LEASE_SECONDS = 15.0
+RENEW_SECONDS = 5.0
+#: pause after a loop failed
+_FAULT_PAUSE = 1.0
+
+
+class Controller:
+    """Leads when it can. `start` returns at once; `stop` ends the threads and lets another lead."""
+
+    def __init__(self, services: Services, engine: Engine, *, objects_url: str, cache: Path) -> None:
+        self.desk = Desk(services, engine, objects_url, cache)
+        self._holder = _holder()
+        self._stop = threading.Event()
+        self._listener: hints.Listener | None = None
+        # what must be quick has a thread of its own; what may copy files for a while has another
+        self._seats = [
+            Seat(self, [Nodes(self.desk), Reap(self.desk), Schedule(self.desk)]),
+            Seat(self, [Evaluate(self.desk), Serve(self.desk), Bill(self.desk)]),
+            Seat(self, [Register(self.desk)]),
+        ]
+
+    def start(self) -> None:
+        if self.desk.services.hints is not None:
+            self._listener = hints.Listener(self.desk.services.hints, "controller")
+            threading.Thread(target=self._listen, name="hints", daemon=True).start()
+        self._lead()
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+        for seat in self._seats:
+            seat.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for seat in self._seats:
+            seat.wake(set())
+            seat.join(timeout=10.0)
+        if self._listener is not None:
+            self._listener.close()
+        lease, self.desk.lease = self.desk.lease, None
+        if lease is not None:
+            with self.desk.services.store.begin() as tx:
+                tx.leases.release(lease)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    # -- leading
+
+    def _keep(self) -> None:
+        while not self._stop.wait(RENEW_SECONDS):
+            self._lead()
+
+    def _lead(self) -> None:
+        now = self.desk.now()
+        try:
+            with self.desk.services.store.begin() as tx:
+                lease = tx.leases.acquire(LEASE, self._holder, now=now, seconds=LEASE_SECONDS)
+                if lease is None and (other := tx.leases.current(LEASE)) is not None and _is_dead(other.holder):
+                    # it was killed on this very machine: nobody has to wait for its lease to run out
+                    tx.leases.release(other)
+                    lease = tx.leases.acquire(LEASE, self._holder, now=now, seconds=LEASE_SECONDS)
+        except sqlalchemy.exc.OperationalError as error:
+            _log.error("the record cannot be reached: %s", error)
+            return
+        if lease is not None and self.desk.lease is None:
+            _log.info("this controller leads (term %d)", lease.token)
+            self.desk.lease = lease
+            for seat in self._seats:
+                seat.wake(None)
+        self.desk.lease = lease
+
+    # -- hints
+
+    def tell(self, topics: set[str], own: Seat | None = None) -> None:
+        """Wakes the loops that wait for these topics, and says them to the other programs on this machine."""
+        for seat in self._seats:
+            if seat is not own:
+                seat.wake(topics)
+        for topic in topics & {"states", "routes"}:
+            self.desk.services.hint(topic)
+
+    def _listen(self) -> None:
+        assert self._listener is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while not self._stop.is_set():
+                selector.select(5.0)
+                heard = self._listener.receive()
+                for topic, detail in heard:
+                    if topic == "attempt" and detail:
+                        self.desk.said.add(detail)
+                if heard:
+                    for seat in self._seats:
+                        seat.wake({topic for topic, _ in heard})
+
+
+class Seat(threading.Thread):
+    """A thread that carries out its loops when they are due: woken by a topic, or after their interval."""
+
+    def __init__(self, controller: Controller, loops: list[Loop]) -> None:
+        super().__init__(name=loops[0].name, daemon=True)
+        self._controller = controller
+        self._loops = loops
+        self._due = dict.fromkeys((loop.name for loop in loops), 0.0)
+        self._wake = threading.Condition()
+        self._heard: set[str] = set()
+
+    def wake(self, topics: set[str] | None) -> None:
+        """None: every loop is due."""
+        wanted = {t for loop in self._loops for t in loop.topics}
+        if topics is not None and topics and not topics & wanted:
+            return
+        with self._wake:
+            if topics is None:
+                self._due = dict.fromkeys(self._due, 0.0)
+            else:
+                self._heard |= topics
+            self._wake.notify()
+
+    def run(self) -> None:
+        while not self._controller.stopping:
+            with self._wake:
+                if not self._heard:
+                    pause = min(self._due.values()) - time.monotonic()
+                    if pause > 0:
+                        self._wake.wait(pause)
+                heard, self._heard = self._heard, set()
+            if self._controller.desk.lease is None:
+                self._controller._stop.wait(0.2)
+                continue
+            self._pass(heard)
+
+    def _pass(self, heard: set[str]) -> None:
+        for loop in self._loops:
+            if self._controller.stopping:
+                return
+            if not (heard & loop.topics) and time.monotonic() < self._due[loop.name]:
+                continue
+            self._due[loop.name] = time.monotonic() + loop.interval
+            try:
+                topics = loop.step()
+            except LeaseLostError:
+                self._controller.desk.lease = None
+                _log.warning("this controller lost its lead")
+                return
+            except Exception:
+                _log.exception("loop %s failed and is tried again", loop.name)
+                self._due[loop.name] = time.monotonic() + _FAULT_PAUSE
+                continue
+            if topics:
+                # loops further down this seat see it in this very pass, earlier ones in the next
+                heard = heard | topics
+                with self._wake:
+                    self._heard |= {
+                        t for t in topics for other in self._loops[: self._loops.index(loop)] if t in other.topics
+                    }
+                self._controller.tell(topics, own=self)
+
+
+def _holder() -> str:
+    mine = identity.own()
+    return f"{os.uname().nodename} {mine.pid} {mine.started} {mine.boot}"
+
+
+def _is_dead(holder: str) -> bool:
+    """Whether the holder was a process of this machine, in this boot, that is gone."""
+    try:
+        _, pid, started, boot = holder.split(" ")
+        other = identity.Identity(int(pid), int(started), boot)
+    except ValueError:
+        return False
+    return other.boot == identity.own().boot and not identity.alive(other)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from headway.api import docs
+from headway.errors import HeadwayError
+from headway.testing.api import Api, serve
+from headway.testing.services import open_services
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code", "words"),
+    [
+        ("POST", "jobs", {"command": ["x"], "priorty": 3}, 422, "unknown_key", "priority"),
+        ("POST", "jobs", {"command": ["x"], "zzzzzz": 3}, 422, "unknown_key", "command"),
+        ("POST", "jobs", {"command": ["x"], "priority": 12}, 422, "usage", "12"),
+        ("POST", "jobs", {}, 422, "usage", "command"),
+        ("POST", "jobs", {"command": ["x"], "spec": "smal"}, 422, "unknown_spec", "small"),
+        (
+            "POST", "evaluations",
+            {"name": "e", "job": 1, "cases": [{"id": "a", "tag": []}], "worker": "w.py:W", "outputs": [{"name": "s"}],
+             "snapshot": "x"},
+            422, "unknown_key", "tags",
+        ),
+        ("PUT", "quota", {"quota_file": 1}, 422, "unknown_key", "quota_files"),
+        ("PUT", "quota", {"quota_files": -1}, 422, "usage", "-1"),
+        ("GET", "runs?sate=live", None, 422, "unknown_parameter", "state"),
+        ("GET", "runs?limit=0", None, 422, "usage", "limit"),
+        ("GET", "bill?since=2026-01-01T00:00:00", None, 422, "usage", "zone"),
+        ("GET", "jobs/x", None, 422, "usage", "'x'"),
+        ("GET", "nothing", None, 404, "not_found", "nothing"),
+        ("DELETE", "jobs", None, 405, "wrong_method", "DELETE"),
+        ("GET", "endpoints/none", None, 404, "not_found", "none"),
+        ("PUT", "snapshots/abc", None, 422, "usage", "abc"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence_with_what_to_do(
+    admin: httpx.Client, method: str, path: str, body: Any, status: int, code: str, words: str
+) -> None:
+    response = admin.request(method, f"/projects/default/{path}", json=body)
+    assert response.status_code == status
+    error = response.json()["error"]
+    assert error["code"] == code
+    assert words in f"{error['message']} {error['remedy']}"
+
+
+def test_a_body_that_is_no_json(admin: httpx.Client) -> None:
+    response = admin.post("/projects/default/jobs", content=b"{not json", headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert response.json()["error"]["message"] == "The body is not JSON."
+
+
+def test_the_document_and_its_page_need_no_network(api: Api, app: FastAPI) -> None:
+    with httpx.Client(base_url=api.url, trust_env=False) as client:
+        document = client.get("/api/openapi.json").json()
+        page = client.get("/api/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "http://" not in docs.PAGE
+    assert "https://" not in docs.PAGE
+    names = [op["operationId"] for path in document["paths"].values() for op in path.values()]
+    assert len(names) == len(set(names))
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert operation["description"], path
+    assert "JobRequest" in document["components"]["schemas"]
+
+
+def test_a_fault_inside_is_not_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> float:
+        raise ZeroDivisionError("a secret")
+
+    ctx = open_services(tmp_path)
+    clock: Any = ctx.clock
+    with serve(ctx) as api, api.admin() as client:
+        clock.__class__ = type("Broken", (), {"__call__": lambda self: broken()})
+        response = client.post("/projects/default/jobs", json={"command": ["x"]})
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert response.json()["error"]["code"] == "internal"
+    assert "a secret" in caplog.text
+    ctx.store.close()
+
+
+def test_a_record_that_is_away_is_said_to_be(tmp_path: Path) -> None:
+    ctx = open_services(tmp_path)
+    with serve(ctx) as api, api.admin() as client:
+        ctx.store.close()
+        os.rename(tmp_path / "headway.db", tmp_path / "gone")
+        (tmp_path / "headway.db").mkdir()
+        response = client.get("/me")
+        assert response.status_code == 503
+        assert response.json()["error"]["code"] == "unreachable"
+        assert response.headers["Retry-After"] == "1"
+
+
+def tar_of(**files: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name.replace("_", "/"))
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_a_snapshot_goes_in_once_and_comes_out_the_same(admin: httpx.Client) -> None:
+    content = tar_of(train=b"print(1)", deep_file=b"x" * 5_000_000)
+    digest = hashlib.sha256(content).hexdigest()
+    path = f"/projects/default/snapshots/{digest}"
+    assert admin.get(path).status_code == 404
+    for _ in range(2):
+        response = admin.put(path, params={"commit": "abc", "dirty": "true"}, content=content)
+        assert response.status_code == 200
+        view = response.json()
+        assert (view["digest"], view["files"], view["commit"], view["dirty"]) == (digest, 2, "abc", True)
+    assert admin.get(path).content == content
+    job = admin.post("/projects/default/jobs", json={"command": ["x"], "snapshot": digest, "held": True}).json()
+    assert (job["snapshot"], job["commit"]) == (digest, "abc")
+
+
+def test_a_snapshot_that_is_changed_or_leads_outside_is_refused(admin: httpx.Client) -> None:
+    outside = io.BytesIO()
+    with tarfile.open(fileobj=outside, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../evil"))
+    for content, digest in (
+        (tar_of(a=b"1"), "0" * 64),
+        (outside.getvalue(), hashlib.sha256(outside.getvalue()).hexdigest()),
+        (b"no tar", hashlib.sha256(b"no tar").hexdigest()),
+    ):
+        response = admin.put(f"/projects/default/snapshots/{digest}", content=content)
+        assert response.status_code == 422
+        assert admin.get(f"/projects/default/snapshots/{digest}").status_code == 404
+
+
+def pack(*contents: bytes) -> tuple[bytes, list[dict[str, Any]]]:
+    """A pack as clients make it, and where each content lies."""
+    buffer, entries = io.BytesIO(), []
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for content in contents:
+            sha256 = hashlib.sha256(content).hexdigest()
+            entry = tarfile.TarInfo(sha256)
+            entry.size = len(content)
+            entries.append({"bytes": len(content), "sha256": sha256, "offset": tar.offset + 512})
+            tar.addfile(entry, io.BytesIO(content))
+    whole = buffer.getvalue()
+    digest = hashlib.sha256(whole).hexdigest()
+    return whole, [{**e, "pack": digest} for e in entries]
+
+
+def test_a_dataset_is_pushed_found_and_verified(admin: httpx.Client) -> None:
+    project = "/projects/default"
+    whole, (one, two) = pack(b"first file", b"second")
+    assert admin.put(f"{project}/packs/{'0' * 64}", content=whole).status_code == 422
+    sent = admin.put(f"{project}/packs/{one['pack']}", content=whole)
+    assert sent.json() == {"sha256": one["pack"], "bytes": len(whole)}
+    body = {"files": [{"path": "a/x", **one}, {"path": "b", **two}], "statistics": {"labels": {"a": 1}}}
+    made = admin.post(f"{project}/datasets/digits/versions", json=body).json()
+    assert (made["version"], made["files"], made["bytes"], made["created_by"]) == (1, 2, 16, "admin")
+    # the same files are the same version
+    assert admin.post(f"{project}/datasets/digits/versions", json=body).json() == made
+    other = admin.post(f"{project}/datasets/digits/versions", json={"files": [{"path": "b", **two}]}).json()
+    assert other["version"] == 2
+    assert [v["version"] for v in admin.get(f"{project}/datasets/digits/versions").json()] == [1, 2]
+    assert admin.get(f"{project}/datasets").json() == [other]
+    known = admin.post(f"{project}/datasets/known", json={"sha256": [one["sha256"], "f" * 64]}).json()["known"]
+    assert list(known) == [one["sha256"]]
+    assert known[one["sha256"]]["offset"] == one["offset"]
+    checked = admin.post(f"{project}/datasets/digits/versions/1/verify").json()
+    assert (checked["files"], checked["faults"]) == (2, {})
+    job = admin.post(f"{project}/jobs", json={"command": ["x"], "datasets": ["digits"], "held": True}).json()
+    assert job["datasets"] == ["digits@2"]
+    missing = admin.post(f"{project}/jobs", json={"command": ["x"], "datasets": ["digit@1"]})
+    assert (missing.status_code, missing.json()["error"]["remedy"]) == (404, "Did you mean digits?")
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a/../../b", "a//b", "."])
+def test_a_dataset_path_that_leads_outside_is_refused(admin: httpx.Client, path: str) -> None:
+    whole, (one,) = pack(b"content")
+    admin.put(f"/projects/default/packs/{one['pack']}", content=whole)
+    response = admin.post("/projects/default/datasets/bad/versions", json={"files": [{"path": path, **one}]})
+    assert response.status_code == 422
+    assert admin.get("/projects/default/datasets/bad/versions").status_code == 404
+
+
+def test_a_place_that_is_in_no_pack_is_refused(admin: httpx.Client) -> None:
+    whole, (one,) = pack(b"only here")
+    for wrong in (one, {**one, "offset": 1 << 30}):
+        response = admin.post("/projects/default/datasets/bad/versions", json={"files": [{"path": "a", **wrong}]})
+        assert response.status_code in (404, 422)
+        admin.put(f"/projects/default/packs/{one['pack']}", content=whole)
+
+
+def test_requests_at_the_same_time_lose_nothing(api: Api, admin: httpx.Client) -> None:
+    made: list[int] = []
+
+    def submit() -> None:
+        with api.admin() as client:
+            for _ in range(10):
+                made.append(client.post("/projects/default/jobs", json={"command": ["x"], "held": True}).json()["id"])
+
+    threads = [threading.Thread(target=submit) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 60
+
+
+def test_the_api_imports_no_more_than_it_needs() -> None:
+    heavy = ("alembic", "PIL", "torch", "numpy", "obstore", "psycopg", "nicegui", "httpx", "headway.engines")
+    code = f"import sys, headway.api.app, headway.store.sqlite; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_error_of_the_tree_has_a_status() -> None:
+    def below(kind: type[HeadwayError]) -> list[type[HeadwayError]]:
+        return [kind, *(k for sub in kind.__subclasses__() for k in below(sub))]
+
+    assert all(400 <= kind.status < 600 for kind in below(HeadwayError))
