@@ -20,8 +20,8 @@ from headway.services import changes, logs
 from headway.services.context import Services
 
 _log = logging.getLogger("headway.api")
-#: seconds between looks at a log file that may grow: its lines send no hints
-GROWTH = 0.25
+#: seconds between looks at a log file that may grow (its lines send no hints): short after a line, longer in silence
+QUICK, SLOW = 0.02, 0.5
 #: seconds between looks without a hint
 FALLBACK = 3.0
 #: seconds that hints are gathered before the record is asked
@@ -118,11 +118,12 @@ class Live:
     async def _await_growth(self, event: asyncio.Event, log: logs.Log, after: str) -> tuple[logs.Log | None, float]:
         """Until the log has grown (the same log) or the record may say more (None), and the seconds waited."""
         waited = 0.0
+        step = QUICK if log.attempts else FALLBACK
         while not self._closed:
-            step = GROWTH if log.attempts else FALLBACK
             if await self._pause(event, step):
                 return None, waited
             waited += step
+            step = min(step * 1.5, SLOW)
             if await run_in_threadpool(logs.grown, log, after):
                 return log, waited
             if waited >= FALLBACK:

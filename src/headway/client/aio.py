@@ -142,11 +142,12 @@ class AsyncClient:
     async def changes(self) -> AsyncIterator[ServerEvent]:
         """What changes in the project, for ever: events `run` (data: RunView) and `evaluation` (EvaluationView).
 
-        An event `open` of our own comes whenever the stream is (re)opened: look at everything anew then.
+        Events of our own: `open` whenever the stream is (re)opened: look at everything anew then; `closed` when it broke.
         """
         while True:
             async for event in self._events(self._in("stream"), {}):
                 yield event
+            yield ServerEvent("closed", "", "")
             await asyncio.sleep(_AGAIN)
 
     def _in(self, path: str) -> str:

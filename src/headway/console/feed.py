@@ -1,15 +1,17 @@
 """What one open page knows of its project, kept up by the api's event stream.
 
-Nothing is asked on a timer: the stream says what changed, and costs, endpoints and nodes, which it does not carry, are
-asked anew when a run has changed, not more often than every `REST` seconds.
+The stream says what changed. What it does not carry (costs, endpoints, nodes) is asked anew when a run has changed, not
+more often than every `REST` seconds, and now and then while something runs; nothing is asked while all is at rest.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 
 from headway.client.aio import AsyncClient
+from headway.console.show import LIVE
 from headway.errors import HeadwayError, UnauthorizedError, UnreachableError
 from headway.wire.people import ProjectView
 from headway.wire.products import EndpointView, EvaluationView
@@ -21,6 +23,8 @@ PAGE = 100
 GATHER = 0.15
 #: seconds between two looks at costs, endpoints and nodes
 REST = 2.0
+#: seconds between looks at what grows without an event: costs while a run lives
+SLOWLY = 15.0
 
 
 class Feed:
@@ -66,11 +70,11 @@ class Feed:
         self.more = len(found) == PAGE
         self._changed.set()
 
-    async def _guard(self, work: Callable[[], object]) -> None:
+    async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
         """Repeats `work` while the server is away; another error ends the feed."""
         while True:
             try:
-                await work()  # type: ignore[misc]
+                await work()
             except UnreachableError:
                 self._disconnected()
                 await asyncio.sleep(1.0)
@@ -106,14 +110,23 @@ class Feed:
 
     async def _look_aside(self) -> None:
         while True:
-            await self._stale.wait()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stale.wait(), self._patience())
             self._stale.clear()
+            if not self.loaded:
+                continue
             self.bill, self.endpoints, self.nodes, projects = await asyncio.gather(
                 self._client.bill(), self._client.endpoints(), self._client.nodes(), self._client.projects()
             )
             self.project = next((p for p in projects if p.name == self._client.project), None)
             self._changed.set()
             await asyncio.sleep(REST)
+
+    def _patience(self) -> float | None:
+        """Seconds until a look is due without an event; None: never."""
+        if any(endpoint.state == "starting" for endpoint in self.endpoints):
+            return REST
+        return SLOWLY if any(run.state in LIVE for run in self.runs.values()) else None
 
     async def _tell(self) -> None:
         while True:

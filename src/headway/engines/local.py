@@ -91,9 +91,9 @@ class LocalEngine(Engine):
                 )
                 for position, node in enumerate(nodes)
             ]
-        except (KeyError, TypeError, ValueError, AttributeError, yaml.YAMLError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, UsageError, yaml.YAMLError) as error:
             raise UsageError(
-                f"{file} does not declare nodes: {error}.",
+                f"{file} does not declare nodes: {getattr(error, 'message', error)}",
                 "Write a list of {name, cpus, memory, accelerators: [{kind, memory}]}.",
             ) from None
 

@@ -62,7 +62,7 @@ class Report:
     def diagnose(self, lines: list[bytes], stream: str) -> None:
         self._diag.write(lines, 0, stream)
 
-    def event(self, name: str, **fields: Any) -> None:
+    def event(self, name: str, /, **fields: Any) -> None:
         """Appends to events.jsonl. What a full disk does not take waits and is tried again: events are never lost."""
         line = json.dumps({"at": time.time(), "event": name, **fields}, ensure_ascii=False) + "\n"
         self._waiting.append(line.encode("utf-8", "replace"))

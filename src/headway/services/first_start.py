@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from headway.protocol.files import write_whole
 from headway.rules.records import Spec
+from headway.services import quota
 from headway.services.access import digest, new_secret
 from headway.services.context import Services
-from headway.store.base import Transaction
+from headway.store.base import ConflictError, Transaction
 
 ADMIN = "admin"
 GATEWAY = "gateway"
@@ -30,13 +32,12 @@ def ensure(ctx: Services, *, admin_file: Path, gateway_file: Path) -> None:
     whose token the record does not accept, is written with a new one. Raises OSError when that cannot be done.
     """
     if not _complete(ctx):
-        with ctx.store.begin() as tx:
+        # of several apis that start at once one makes it, whole
+        with suppress(ConflictError), ctx.store.begin() as tx:
             _fill(ctx, tx)
     for user, file in ((ADMIN, admin_file), (GATEWAY, gateway_file)):
         _ensure_token(ctx, user, file)
     # a crash between a quota's commit and its file leaves them apart: the record is right
-    from headway.services import quota
-
     quota.write_all(ctx)
 
 

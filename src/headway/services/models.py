@@ -29,21 +29,18 @@ def register(ctx: Services, caller: Caller, project: str, name: str, request: Mo
     if not re.match(NAME, name):
         raise UsageError(f"{name!r} is no name of a model.", "Use lower-case letters, digits, and . _ - inside.")
     requests.entry(request.predictor, "predictor")
-    try:
-        with ctx.store.begin() as tx:
-            home = access.project(tx, caller, project, Action.WORK)
-            found = _first(tx, home, name, request)
-            if found is not None:
-                return _view(ctx, found, name)
-            made = _view(ctx, _insert(ctx, tx, caller, home, name, request), name)
-    except ConflictError:
-        # somebody else registered at the same moment: with the same key it is the same version
-        with ctx.store.read() as tx:
-            home = access.project(tx, caller, project, Action.WORK)
-            found = _first(tx, home, name, request)
-            if found is None:
+    for last in (False, True):
+        try:
+            with ctx.store.begin() as tx:
+                home = access.project(tx, caller, project, Action.WORK)
+                if found := _first(tx, home, name, request):
+                    return _view(ctx, found, name)
+                made = _view(ctx, _insert(ctx, tx, caller, home, name, request), name)
+            break
+        except ConflictError:
+            # somebody else registered at the same moment: the same with this key, or another one that took the number
+            if last:
                 raise
-            return _view(ctx, found, name)
     ctx.hint("model", f"{name}@{made.version}")
     return made
 

@@ -122,7 +122,7 @@ class ProjectQuota:
 
     @contextlib.contextmanager
     def _locked(self, *, write: bool) -> Iterator[dict[str, Any]]:
-        """The settled state under the lock; written back when it changed and `write` is set."""
+        """The settled state under the lock; written back when it changed. write: raises OSError when it cannot be."""
         try:
             fd = os.open(self.folder / "usage.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -136,8 +136,10 @@ class ProjectQuota:
             before = json.dumps(state, sort_keys=True)
             self._settle(state)
             yield state
-            if write and (json.dumps(state, sort_keys=True) != before or not self._usage.exists()):
-                write_json(self._usage, state)
+            if fd >= 0 and (json.dumps(state, sort_keys=True) != before or (write and not self._usage.exists())):
+                # a reader writes down what it settled, where it can
+                with contextlib.nullcontext() if write else contextlib.suppress(OSError):
+                    write_json(self._usage, state)
         finally:
             if fd >= 0:
                 os.close(fd)

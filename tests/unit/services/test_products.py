@@ -31,9 +31,9 @@ def job(ctx: Services, member: Caller) -> int:
     return run
 
 
-def evaluate(ctx: Services, who: Caller, job: int, **values: Any) -> EvaluationView:
+def evaluate(ctx: Services, who: Caller, of_job: int, /, **values: Any) -> EvaluationView:
     usual: dict[str, Any] = {
-        "name": "e", "job": job, "cases": [{"id": "clean"}, {"id": "noise", "parameters": {"s": 1}}],
+        "name": "e", "job": of_job, "cases": [{"id": "clean"}, {"id": "noise", "parameters": {"s": 1}}],
         "worker": "evaluate.py:Digits", "outputs": [SCORE], "snapshot": CODE,
     }  # fmt: skip
     return evaluations.create(ctx, who, "default", EvaluationRequest(**{**usual, **values}))

@@ -210,7 +210,8 @@ def test_a_kill_around_the_rename(tmp_path: Path, when: str) -> None:
         out, target, outputs=[{"name": "log.txt", "kind": "file"}], manifest={"key": "k"}, quota=quota
     )
     assert made.found is (when == "after")
-    assert quota.usage()[1] == 2 and json.loads((tmp_path / "p" / "usage.json").read_text())["pending"] == {}
+    assert quota.usage()[1] == 2
+    assert json.loads((tmp_path / "p" / "usage.json").read_text())["pending"] == {}
 
 
 def test_the_sweep_leaves_what_a_living_publisher_is_writing(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""The console's addresses: the sign-in, the first page, and the two forms that begin and end a session."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from urllib.parse import parse_qs
+
+from nicegui import app, ui
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from headway.client.aio import AsyncClient
+from headway.console import frame
+from headway.console.board import Board
+from headway.console.session import Session, who
+from headway.console.texts import Texts
+from headway.errors import HeadwayError, UnauthorizedError
+from headway.wire.people import Me
+
+_log = logging.getLogger("headway.console")
+#: bytes of a sign-in form
+_LARGEST_FORM = 4096
+_ERRORS = ("token", "empty", "away", "expired")
+
+
+def register(api_url: str) -> None:
+    """Adds the pages to NiceGUI's application; once in a process."""
+
+    @ui.page("/login", title="headway")
+    async def login(request: Request, error: str = "") -> Response | None:
+        session = Session(request)
+        if session.token and not error:
+            return _to("/")
+        _login_page(session, error if error in _ERRORS else "")
+        return None
+
+    @app.post("/login")
+    async def sign_in(request: Request) -> Response:
+        token = await _form_value(request, "token")
+        if not token:
+            return _to("/login?error=empty")
+        try:
+            me = await who(api_url, token)
+        except UnauthorizedError:
+            return _to("/login?error=token")
+        except HeadwayError as error:
+            _log.warning("sign-in: %s", error)
+            return _to("/login?error=away")
+        await Session(request).sign_in(me, token)
+        return _to("/")
+
+    @app.post("/logout")
+    async def sign_out(request: Request) -> Response:
+        await Session(request).sign_out()
+        return _to("/login")
+
+    @ui.page("/", title="headway")
+    async def first(request: Request, run: str = "") -> Response | None:
+        session = Session(request)
+        token = session.token
+        if token is None:
+            had = bool(session.user)
+            session.forget()
+            return _to("/login?error=expired" if had else "/login")
+        try:
+            me: Me | None = await who(api_url, token)
+        except UnauthorizedError:
+            session.forget()
+            return _to("/login?error=expired")
+        except HeadwayError:
+            me = None
+        _board_page(api_url, session, token, me, int(run) if run.isdecimal() and len(run) < 18 else 0)
+        return None
+
+
+def _to(path: str) -> RedirectResponse:
+    return RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
+
+
+async def _form_value(request: Request, name: str) -> str:
+    """A value of a posted form; empty when it is missing or the form is too large."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _LARGEST_FORM:
+            return ""
+    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0].strip()
+
+
+def _login_page(session: Session, error: str) -> None:
+    t = Texts(session.language)
+    frame.dress(session, t)
+    with ui.element("main").classes("hw-login"):
+        with ui.element("form").props('method="post" action="/login"').classes("hw-card"):
+            frame.mark()
+            frame.text("h1", t("login_title"))
+            frame.text("p", t("login_hint"), "hw-quiet")
+            frame.text("label", t("token"), props='for="token"')
+            ui.element("input").props(
+                'id="token" name="token" type="password" autocomplete="current-password" required autofocus'
+                + (' aria-invalid="true" aria-describedby="error"' if error else "")
+            ).classes("hw-input")
+            if error:
+                frame.text("p", t(f"error_{error}"), "hw-error", props='id="error" role="alert"')
+            frame.text("button", t("login"), "hw-button hw-primary", props='type="submit"')
+        with ui.element("div").classes("hw-login-foot"):
+            frame.language_button(session, t)
+            frame.theme_button(session, t)
+
+
+def _board_page(api_url: str, session: Session, token: str, me: Me | None, run: int) -> None:
+    t = Texts(session.language)
+    frame.dress(session, t)
+    projects = sorted(me.projects) if me else [session.project or "default"]
+    if me and me.is_admin and "default" not in projects:
+        projects.insert(0, "default")
+    if not projects:
+        frame.header(session, t, [], "")
+        with ui.element("main").classes("hw-main"):
+            frame.text("p", t("no_project"), "hw-empty")
+        return
+    project = session.project if session.project in projects else ("default" if "default" in projects else projects[0])
+    client = AsyncClient(api_url, token, project=project)
+    live = frame.header(session, t, projects, project)
+    board = Board(client, t, session.seconds_left, live, run)
+    page: Any = ui.context.client
+    page.on_connect(board.start)
+    page.on_delete(board.stop)

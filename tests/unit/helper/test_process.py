@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from headway.storage import datasets, snapshots
+from headway.storage.objects import FolderStore
+
+from .conftest import Helper, Home
+
+Start = Callable[..., tuple[Helper, str]]
+
+
+def packed(name: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_code_and_data_are_made_ready_before_prepared(home: Home, helpers: Start) -> None:
+    store = FolderStore(home.root / "objects")
+    code = packed("train.py", b"print(1)")
+    snapshot = snapshots.receive(store, "p", io.BytesIO(code), hashlib.sha256(code).hexdigest())
+    sha = hashlib.sha256(b"pixels").hexdigest()
+    pack = packed(sha, b"pixels")
+    digest = hashlib.sha256(pack).hexdigest()
+    datasets.receive_pack(store, "p", io.BytesIO(pack), digest)
+    place = {"path": "a/b.png", "bytes": 6, "sha256": sha, "pack": digest, "offset": 512}
+    manifest = datasets.publish_manifest(store, "p", [place], source="", created=0.0)
+    folder = home.root / "attempts/1-1"
+    into = {"name": "d", "version": 1, "manifest": datasets.manifest_key("p", manifest), "into": str(folder / "data")}
+    home.plan("1-1", snapshot={"key": snapshot.key, "into": str(folder / "code")}, datasets=[into])
+    (folder / "code").mkdir()
+    for _ in range(2):
+        helper, _ = helpers(folder)
+        helper.prepared()
+        assert (folder / "code/train.py").read_text() == "print(1)"
+        assert (folder / "data").is_symlink() and (folder / "data/a/b.png").read_bytes() == b"pixels"
+        assert helper.end() == 0
+
+
+def test_what_cannot_be_made_ready_is_told_in_one_sentence(home: Home, helpers: Start) -> None:
+    folder = home.plan("1-1", snapshot={"key": "projects/p/snapshots/gone.tar", "into": str(home.path / "x")})
+    helper, _ = helpers(folder)
+    word = helper.until(lambda w: "error" in w)
+    assert word["error"] == "there is no object projects/p/snapshots/gone.tar"
+    assert helper.process.wait(10) == 1
+
+
+def test_the_end_of_stdin_without_a_word_ends_it(home: Home, helpers: Start) -> None:
+    helper, _ = helpers(home.plan("1-1"))
+    helper.prepared()
+    assert helper.end(b"") == 2
+
+
+def test_it_starts_without_what_is_heavy(home: Home, helpers: Start, tmp_path: Path) -> None:
+    seen = tmp_path / "modules"
+    extra = f"import atexit, sys; atexit.register(lambda: open({str(seen)!r}, 'w').write(' '.join(sys.modules)))"
+    helper, _ = helpers(home.plan("1-1"), extra)
+    helper.prepared()
+    helper.end()
+    loaded = set(seen.read_text().split())
+    assert not loaded & {"obstore", "PIL", "torch", "pydantic", "sqlalchemy", "tarfile", "zipfile"}

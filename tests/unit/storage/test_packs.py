@@ -1,0 +1,161 @@
+"""Snapshots and datasets over a folder store."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.errors import UsageError
+from headway.storage import datasets, snapshots
+from headway.storage.objects import FolderStore, MissingObjectError
+from headway.storage.verify import InvalidError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderStore:
+    return FolderStore(tmp_path / "objects")
+
+
+def entry(name: str, content: bytes = b"x", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content) if fields.get("type", tarfile.REGTYPE) == tarfile.REGTYPE else 0
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info, content
+
+
+def tar(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for info, content in entries:
+            archive.addfile(info, io.BytesIO(content) if info.size else None)
+    return buffer.getvalue()
+
+
+def receive(store: FolderStore, content: bytes) -> snapshots.Received:
+    return snapshots.receive(store, "p", io.BytesIO(content), hashlib.sha256(content).hexdigest())
+
+
+def test_a_snapshot_is_unpacked_whole(store: FolderStore, tmp_path: Path) -> None:
+    link = entry("pkg/link", type=tarfile.SYMTYPE, linkname="../train.py")
+    received = receive(store, tar(entry("train.py", b"print(1)", mode=0o755), entry("pkg/a.py", b"1"), link))
+    assert received.files == 2 and store.head(received.key) == received.bytes
+    into = tmp_path / "a" / "code"
+    for _ in range(2):
+        snapshots.unpack(store, received.key, into)
+        assert (into / "pkg/link").read_text() == "print(1)" and (into / "train.py").stat().st_mode & 0o100
+    assert [p.name for p in into.parent.iterdir()] == ["code"]
+    with pytest.raises(MissingObjectError):
+        snapshots.unpack(store, "projects/p/snapshots/none.tar", tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [entry("../out")],
+        [entry("/etc/headway-out")],
+        [entry("a/../../out")],
+        [entry("l", type=tarfile.SYMTYPE, linkname="/etc")],
+        [entry("a/l", type=tarfile.SYMTYPE, linkname="../../x")],
+        [entry("l", type=tarfile.SYMTYPE, linkname="d"), entry("l/f")],
+        [entry("h", type=tarfile.LNKTYPE, linkname="/etc/passwd")],
+        [entry("dev", type=tarfile.CHRTYPE, devmajor=1, devminor=3)],
+        [entry("fifo", type=tarfile.FIFOTYPE)],
+        [entry("twice"), entry("twice")],
+    ],
+)
+def test_a_snapshot_stays_inside(store: FolderStore, tmp_path: Path, bad: list[Any]) -> None:
+    content = tar(entry("ok.py"), *bad)
+    with pytest.raises(UsageError, match="code snapshot"):
+        receive(store, content)
+    assert list(store.list()) == []
+    # and one that came into the store some other way is not unpacked either
+    store.put_bytes("projects/p/snapshots/x.tar", content)
+    with pytest.raises(UsageError):
+        snapshots.unpack(store, "projects/p/snapshots/x.tar", tmp_path / "code")
+    assert not (tmp_path / "code").exists() and not (tmp_path / "out").exists()
+
+
+def test_a_snapshot_that_did_not_arrive_whole(store: FolderStore) -> None:
+    content = tar(entry("a.py"))
+    with pytest.raises(UsageError, match="did not arrive whole"):
+        snapshots.receive(store, "p", io.BytesIO(content[:-9]), hashlib.sha256(content).hexdigest())
+
+
+FILES = {"train/0/a.png": b"aaaa", "train/1/b.png": b"bb", "empty": b"", "again/a.png": b"aaaa"}
+
+
+def push(store: FolderStore) -> tuple[str, list[dict[str, Any]]]:
+    contents = {hashlib.sha256(c).hexdigest(): c for c in FILES.values()}
+    pack = tar(*(entry(name, content) for name, content in contents.items()))
+    digest = hashlib.sha256(pack).hexdigest()
+    assert datasets.receive_pack(store, "p", io.BytesIO(pack), digest) == len(pack)
+    assert datasets.pack_size(store, "p", digest) == len(pack)
+    places = {m.name: m.offset_data for m in tarfile.open(fileobj=io.BytesIO(pack)).getmembers()}
+    listed = []
+    for path, content in FILES.items():
+        sha = hashlib.sha256(content).hexdigest()
+        place = {"pack": digest, "offset": places[sha]}
+        listed.append({"path": path, "bytes": len(content), "sha256": sha, **place})
+    return datasets.publish_manifest(store, "p", listed, source="here", created=1.0), listed
+
+
+def test_a_version_comes_into_the_cache_once(store: FolderStore, tmp_path: Path) -> None:
+    digest, listed = push(store)
+    assert datasets.publish_manifest(store, "p", reversed(listed), source="there", created=2.0) == digest
+    key = datasets.manifest_key("p", digest)
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(lambda _: datasets.materialise(store, key, tmp_path / "cache"), range(4)))
+    (folder,) = folders
+    assert {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == FILES
+    first = folder.stat().st_ino
+    assert datasets.materialise(store, key, tmp_path / "cache").stat().st_ino == first
+    assert (folder / "empty").stat().st_mode & 0o777 == 0o444
+
+
+def test_a_cached_file_that_was_written_to_is_fetched_anew(store: FolderStore, tmp_path: Path) -> None:
+    digest, _ = push(store)
+    key = datasets.manifest_key("p", digest)
+    folder = datasets.materialise(store, key, tmp_path / "cache")
+    victim = folder / "train/0/a.png"
+    victim.chmod(0o644)
+    victim.write_bytes(b"AAAA")
+    assert (datasets.materialise(store, key, tmp_path / "cache") / "train/0/a.png").read_bytes() == b"aaaa"
+
+
+def test_a_damaged_pack_is_found(store: FolderStore, tmp_path: Path) -> None:
+    digest, listed = push(store)
+    assert datasets.verify_version(store, "p", digest) == {}
+    path = store.local(datasets.pack_key("p", listed[0]["pack"]))
+    assert path
+    content = bytearray(path.read_bytes())
+    content[listed[1]["offset"]] ^= 1
+    path.write_bytes(content)
+    assert list(datasets.verify_version(store, "p", digest)) == ["train/1/b.png"]
+    with pytest.raises(InvalidError, match="other bytes"):
+        datasets.materialise(store, datasets.manifest_key("p", digest), tmp_path / "cache")
+    assert not (tmp_path / "cache/datasets" / digest).exists()
+    path.unlink()
+    assert len(datasets.verify_version(store, "p", digest)) == 3
+
+
+def test_a_manifest_is_believed_only_where_the_pack_agrees(store: FolderStore) -> None:
+    _, listed = push(store)
+    for change in ({"offset": 0}, {"bytes": 3}, {"sha256": "0" * 64}, {"path": "../x"}, {"pack": "1" * 64}):
+        with pytest.raises(UsageError):
+            datasets.publish_manifest(store, "p", [{**listed[0], **change}], source="", created=0.0)
+
+
+def test_a_pack_is_what_its_names_say(store: FolderStore) -> None:
+    for content in (tar(entry("0" * 64, b"other")), b"no tar", tar(entry("l", type=tarfile.SYMTYPE, linkname="x"))):
+        with pytest.raises(UsageError):
+            datasets.receive_pack(store, "p", io.BytesIO(content), hashlib.sha256(content).hexdigest())
+    with pytest.raises(UsageError):
+        datasets.receive_pack(store, "p", io.BytesIO(b"x"), "0" * 64)
+    assert list(store.list()) == []
