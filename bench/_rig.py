@@ -140,7 +140,11 @@ class Headway:
                 return "ready"
             return "absent" if "not installed" in self.output.read_text() else None
 
-        return until(settled, 90, "the console", 0.2) == "ready"
+        try:
+            return until(settled, 90, "the console", 0.2) == "ready"
+        except SystemExit as error:
+            said = [line for line in self.output.read_text().splitlines() if '"part": "console"' in line]
+            raise SystemExit(f"{error}; it said: {' '.join(said[-2:])[:2000]}") from None
 
     @property
     def pid(self) -> int:

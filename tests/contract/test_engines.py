@@ -80,7 +80,10 @@ class TestLocalEngine(EngineContract):
 
 def test_declared_nodes(tmp_path: Path) -> None:
     file = tmp_path / "nodes.yaml"
-    file.write_text("- {name: a, cpus: 8, memory: 32GiB, accelerators: [{kind: H200, memory: 141GiB}, {kind: H200, memory: 141GiB}]}\n")
+    file.write_text(
+        "- {name: a, cpus: 8, memory: 32GiB,\n"
+        "   accelerators: [{kind: H200, memory: 141GiB}, {kind: H200, memory: 141GiB}]}\n"
+    )
     (node,) = LocalEngine(tmp_path, node_file=file).nodes(3.0)
     assert (node.name, node.cpus, node.memory_bytes, node.declared) == ("a", 8.0, 32 << 30, True)
     assert [(d["index"], d["kind"], d["memory_bytes"]) for d in node.accelerators] == [
@@ -89,7 +92,9 @@ def test_declared_nodes(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["- {cpus: many, memory: 1GiB}", "- {memory: 1GiB}", "[", "- 3", "- {cpus: 1, memory: 1 acre}"])
+@pytest.mark.parametrize(
+    "text", ["- {cpus: many, memory: 1GiB}", "- {memory: 1GiB}", "[", "- 3", "- {cpus: 1, memory: 1 acre}"]
+)
 def test_a_node_file_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "nodes.yaml"
     file.write_text(text)

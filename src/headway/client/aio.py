@@ -142,7 +142,7 @@ class AsyncClient:
     async def changes(self) -> AsyncIterator[ServerEvent]:
         """What changes in the project, for ever: events `run` (data: RunView) and `evaluation` (EvaluationView).
 
-        Events of our own: `open` whenever the stream is (re)opened: look at everything anew then; `closed` when it broke.
+        Events of our own: `open` whenever it is (re)opened: look at everything anew then; `closed` when it broke.
         """
         while True:
             async for event in self._events(self._in("stream"), {}):

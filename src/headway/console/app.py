@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,6 @@ def create_app(api_url: str, storage_folder: Path | None = None) -> Any:
     readable by the owner alone; default HOME/console. Raises RefusedError when it cannot be written.
     """
     folder = storage_folder or config.load().settings.home / "console"
-    # NiceGUI reads this when it is imported
-    os.environ["NICEGUI_STORAGE_PATH"] = str(folder)
-    # loads fonts, but no other program's settings: pages of this program alone are served
     from fastapi import FastAPI
     from nicegui import app as nicegui_app
     from nicegui import core, storage, ui
@@ -38,7 +35,12 @@ def create_app(api_url: str, storage_folder: Path | None = None) -> Any:
         raise RefusedError(
             f"{folder} cannot be written: {error.strerror}.", "Give headway's user the right to write there."
         ) from error
+    # NiceGUI may have been imported before, with its files in the working directory
     storage.Storage.path = folder.resolve()
+    nicegui_app.storage._general = storage.Storage._create_persistent_dict(storage.GENERAL_ID)
+    nicegui_app.storage._general.initialize_sync()
+    # its line for each WebSocket has the page's number in it, which is nobody else's business
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     pages.register(api_url)
     outer = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     ui.run_with(

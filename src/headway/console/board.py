@@ -102,4 +102,3 @@ class Board:
         if not self._page.is_deleted:
             with self._page:
                 ui.navigate.to("/")
-

@@ -41,7 +41,7 @@ class Detail:
             self._log = LogView(t)
         with self._head:
             text("p", t("pick"), "hw-quiet")
-        self._log.describe(note=t("pick"), label=t("log_run"))
+        self._log.describe(label=t("log_run"))
 
     def _tab(self, kind: str) -> ui.element:
         tab = text("button", self._t(f"log_{kind}"), props=f'type="button" role="tab" data-log="{kind}"')

@@ -34,11 +34,11 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope.get("method") not in ("GET", "HEAD") or scope["path"].startswith("/_nicegui_ws"):
-            if _foreign(scope["headers"]):
-                await _refuse(scope, receive, send)
-                return
-            # where a proxy says the page lies is decided by this program alone
+        acts = scope.get("method") not in ("GET", "HEAD") or scope["path"].startswith("/_nicegui_ws")
+        if acts and _foreign(scope["headers"]):
+            await _refuse(scope, receive, send)
+            return
+        # the console lies at the root: where else a caller says it lies must not get into the page
         scope["headers"] = [(k, v) for k, v in scope["headers"] if k != b"x-forwarded-prefix"]
 
         async def guarded(message: Message) -> None:

@@ -5,6 +5,7 @@ A session ends `LIFETIME` seconds after the sign-in, when its token stops being 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import time
@@ -44,7 +45,16 @@ def load_secret(folder: Path) -> str:
             out.flush()
             os.fsync(out.fileno())
         new.replace(file)
+    _sweep(folder)
     return file.read_text().strip()
+
+
+def _sweep(folder: Path) -> None:
+    """Removes sessions that nobody has used for longer than one lasts: their tokens have no business there."""
+    for file in folder.glob("storage-user-*.json*"):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < time.time() - LIFETIME:
+                file.unlink()
 
 
 class Session:

@@ -119,11 +119,9 @@ class Evaluations(_Strip):
             bar.props["aria-valuemax"], bar.props["aria-valuenow"], bar.props["aria-label"] = e.cells, e.valid, said
             with bar:
                 ui.element("span").style(f"width: {share:.2f}%")
-            more = [t("of_job", n=e.job)]
-            if e.running or e.waiting:
-                more.insert(0, t("cells_more", running=e.running, waiting=e.waiting))
-            if e.invalid:
-                more.insert(0, t("cells_invalid", n=e.invalid))
+            counts = {"cells_running": e.running, "cells_waiting": e.waiting, "cells_invalid": e.invalid}
+            more = [t(key, n=count) for key, count in counts.items() if count]
+            more.append(t("of_job", n=e.job))
             with ui.element("div").classes("hw-cells"):
                 text("strong", said)
                 text("span", " · ".join(more), "hw-quiet")
@@ -142,7 +140,10 @@ class Evaluations(_Strip):
             remedy = t.known("remedy", e.cause) if t.language != "en" else ""
             remedy = e.remedy if remedy in ("", e.cause) else remedy
             if remedy:
-                text("p", f"{t('what_to_do')}: {remedy}", "hw-remedy")
+                with ui.element("p").classes("hw-remedy"):
+                    # what stands between backticks is to be typed
+                    for number, part in enumerate((t("what_to_do") + remedy).split("`")):
+                        text("code" if number % 2 else "span", part)
 
 
 class Endpoints(_Strip):

@@ -109,9 +109,10 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "评测会在每个用例上检验训练任务的每个检查点。",
     ),
     "cells_valid": ("{valid} of {all} cells valid", "{valid} / {all} 个单元有效"),
-    "cells_more": ("{running} running, {waiting} waiting", "{running} 个运行中，{waiting} 个等待"),
+    "cells_running": ("{n} running", "{n} 个运行中"),
+    "cells_waiting": ("{n} waiting", "{n} 个等待"),
     "cells_invalid": ("{n} invalid", "{n} 个无效"),
-    "what_to_do": ("What to do", "处理办法"),
+    "what_to_do": ("What to do: ", "处理办法："),
     "of_job": ("of run {n}", "来自运行 {n}"),
     # endpoints
     "endpoints": ("Endpoints", "在线服务"),

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from math import isfinite
 
 from headway.protocol import layout, names
 from headway.runner import processes
@@ -126,9 +127,11 @@ class Gang:
             self._reader = MetricReader(self._launch.metric_patterns)
             for sentence in self._reader.refused:
                 self._report.say(sentence)
-        now = time.time()
-        points = self._reader.read_all(lines)
-        self._write_points([{"t": now, "step": s, "name": n, "value": v, "rank": 0} for s, n, v in points])
+        if points := self._reader.read_all(lines):
+            # written by hand, as thousands a second may come
+            end = f', "rank": 0, "t": {time.time():.6f}}}\n'
+            block = "".join([f'{{"step": {s}, "name": {_quoted(n)}, "value": {_number(v)}{end}' for s, n, v in points])
+            self._metrics.append(block.encode())
 
     def _write_points(self, points: list[dict[str, Any]]) -> None:
         if points:
@@ -185,6 +188,14 @@ class Gang:
         if self.failure is None:
             self.failure = (self._rank(local), code)
         return True
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name.isidentifier() else json.dumps(name)
+
+
+def _number(value: float) -> str:
+    return repr(value) if isfinite(value) else json.dumps(value)
 
 
 def _free_port() -> int:

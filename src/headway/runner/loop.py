@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: how long an output rests that was read a moment ago: a script that prints line by line costs one read for many lines
-REST_SECONDS = 0.05
+REST_SECONDS = 0.1
 #: two reads closer than this make it busy
 BUSY_SECONDS = 0.02
 

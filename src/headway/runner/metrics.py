@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
 _PAIR = re.compile(rf"([A-Za-z_][A-Za-z0-9_./-]*)\s*[=:]\s*({_NUMBER})(?![\w.:/-])")
-_POSITION = re.compile(r"\b(epoch|step|iter|iteration)\s*[=: ]\s*\[?(\d+)", re.IGNORECASE)
+#: looked for at the words of `_POSITIONS` alone: a search over the whole line would cost more than all else here
+_POSITION = re.compile(r"\s*[=: ]\s*\[?(\d+)")
+_POSITIONS = ("epoch", "step", "iteration", "iter")
 #: what names the step, the most exact first
 _STEPS = ("step", "global_step", "iteration", "iter", "epoch")
 #: a line longer than this holds data, not a report
@@ -59,6 +61,8 @@ class MetricReader:
                     values[name] = float(found.group(1))
                 except (ValueError, TypeError):
                     continue
+        if not values:
+            return []
         named = [key for key in _STEPS if key in values]
         if named and math.isfinite(values[named[0]]):
             self._step = int(values[named[0]])
@@ -79,6 +83,11 @@ class MetricReader:
         values = {}
         if "=" in line or ":" in line:
             values = {name: float(value) for name, value in _PAIR.findall(line)}
-        for name, value in _POSITION.findall(line):
-            values.setdefault(name.lower(), float(value))
+        lower = line.lower()
+        for name in _POSITIONS:
+            at = lower.find(name)
+            if at < 0 or name in values or (at > 0 and (lower[at - 1].isalnum() or lower[at - 1] == "_")):
+                continue
+            if found := _POSITION.match(line, at + len(name)):
+                values[name] = float(found[1])
         return values

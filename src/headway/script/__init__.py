@@ -44,7 +44,8 @@ def save_checkpoint(
 ) -> Path:
     """Saves `state` (bytes as they are, else with `torch.save`) as `name` under CHECKPOINT_PATH, whole or not at all.
 
-    CHECKPOINT_PATH is `checkpoints` in the working folder where headway did not set it. Returns the path. Raises OSError.
+    CHECKPOINT_PATH is `checkpoints` in the working folder where headway did not set it. Returns the path. Raises
+    OSError.
     """
     folder = Path(os.environ.get(names.CHECKPOINT_PATH, "checkpoints"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -191,6 +191,24 @@ class ObstoreStore(ObjectStore):
             return bytes(obstore.get_range(self._store, key, start=start, end=end))
         except FileNotFoundError:
             raise MissingObjectError(key) from None
+        except obstore.exceptions.GenericError as error:
+            if "non-partial" not in str(error):
+                raise
+            # some S3-compatible servers answer a range with the status of a whole object, which obstore does not take
+            return self._cut(key, start, end)
+
+    def _cut(self, key: str, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` out of a stream of the whole object."""
+        import obstore
+
+        at, found = 0, b""
+        for block in obstore.get(self._store, key).stream(min_chunk_size=_BLOCK):
+            piece = bytes(block)
+            found += piece[max(0, start - at) : max(0, end - at)]
+            at += len(piece)
+            if at >= end:
+                break
+        return found
 
     def fetch(self, key: str, path: Path) -> None:
         import obstore
@@ -223,8 +241,11 @@ class ObstoreStore(ObjectStore):
     def delete(self, key: str) -> None:
         import obstore
 
+        # asked first: a server over folders may take a key that is none for a folder, and remove all that is in it
+        if self.head(key) is None:
+            return
         try:
-            obstore.delete(self._store, check_key(key))
+            obstore.delete(self._store, key)
         except FileNotFoundError:
             pass
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -118,6 +119,8 @@ class Attempt:
         """Ends it, whatever state it is in."""
         if (raw := read_json(self.node.runner)) is not None:
             identity.send_signal(identity.Identity.from_json(raw), signal.SIGKILL)
+            if raw.get("sockets"):
+                shutil.rmtree(raw["sockets"], ignore_errors=True)
         for pid in self.processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -238,7 +241,9 @@ class EngineContract:
         assert runner.pid not in ours
 
     def test_stop_asks_and_the_process_may_save(self, make: Callable[..., Attempt]) -> None:
-        code = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit(3)))\n"
+        code = (
+            "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit(3)))\n"
+        )
         attempt = make(python(code + FOREVER)).start()
         attempt.said("up")
         attempt.stop()

@@ -97,7 +97,8 @@ class Helper:
     def __init__(self, folder: Path, address: str, extra: str = "") -> None:
         command = [sys.executable, "-I", "-m", "headway.helper", str(folder)]
         if extra:
-            code = f"{extra}\nimport sys\nsys.argv[1:] = [{str(folder)!r}]\nfrom headway.helper.__main__ import main\nsys.exit(main())"
+            start = "from headway.helper.__main__ import main\nsys.exit(main())"
+            code = f"{extra}\nimport sys\nsys.argv[1:] = [{str(folder)!r}]\n{start}"
             command = [sys.executable, "-I", "-c", code]
         self.process = subprocess.Popen(
             command,

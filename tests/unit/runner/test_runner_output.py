@@ -42,7 +42,8 @@ def test_bytes_that_are_no_text_are_shown(make: Make) -> None:
 def test_a_hundred_megabytes_at_once_block_nobody(make: Make) -> None:
     code = (
         "import os\nline = b'x' * 99 + b'\\n'\nblock = line * 10_000\n"
-        "for _ in range(100):\n    left = memoryview(block)\n    while left: left = left[os.write(1, left):]\nprint('end')"
+        "for _ in range(100):\n    left = memoryview(block)\n    while left: left = left[os.write(1, left):]\n"
+        "print('end')"
     )
     attempt = make(python(code)).start()
     assert attempt.exit().code == 0

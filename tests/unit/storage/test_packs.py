@@ -97,7 +97,8 @@ def push(store: FolderStore) -> tuple[str, list[dict[str, Any]]]:
     digest = hashlib.sha256(pack).hexdigest()
     assert datasets.receive_pack(store, "p", io.BytesIO(pack), digest) == len(pack)
     assert datasets.pack_size(store, "p", digest) == len(pack)
-    places = {m.name: m.offset_data for m in tarfile.open(fileobj=io.BytesIO(pack)).getmembers()}
+    with tarfile.open(fileobj=io.BytesIO(pack)) as archive:
+        places = {m.name: m.offset_data for m in archive.getmembers()}
     listed = []
     for path, content in FILES.items():
         sha = hashlib.sha256(content).hexdigest()

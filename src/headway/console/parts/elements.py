@@ -10,10 +10,30 @@ from nicegui.element import Element
 from headway.console.texts import Texts
 
 #: texts that the browser needs, by part
-_RUNS = (
-    "runs state show_all show_live show_waiting show_failed show_done filter name kind spec node_column started "
-    "duration cost older no_match clear_filter no_runs no_runs_hint unnamed connecting"
-).split()
+_RUNS = [
+    "runs",
+    "state",
+    "show_all",
+    "show_live",
+    "show_waiting",
+    "show_failed",
+    "show_done",
+    "filter",
+    "name",
+    "kind",
+    "spec",
+    "node_column",
+    "started",
+    "duration",
+    "cost",
+    "older",
+    "no_match",
+    "clear_filter",
+    "no_runs",
+    "no_runs_hint",
+    "unnamed",
+    "connecting",
+]
 _LOG = ["log_paused"]
 
 

@@ -41,7 +41,7 @@ export default {
                 @keydown.space.prevent="pick(r)" @keydown.down.prevent="step($event, 1)"
                 @keydown.up.prevent="step($event, -1)">
               <td class="num c-id">{{ r.id }}</td>
-              <td class="c-name"><span class="hw-name">{{ r.name || texts.unnamed }}</span></td>
+              <td class="c-name"><span class="hw-name" :title="r.name">{{ r.name || texts.unnamed }}</span></td>
               <td class="c-kind">{{ r.kind }}</td>
               <td class="c-state">
                 <span class="hw-state" :class="'s-' + r.state">{{ r.state_text }}</span>
