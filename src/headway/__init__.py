@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+# as type checkers understand it: `typing` itself costs a runner 4 ms of its start
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from headway.client import Client
     from headway.script import log, resume, save_checkpoint, should_stop
 
