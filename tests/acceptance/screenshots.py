@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -36,11 +37,13 @@ def take(browser: Browser, url: str, token: str, folder: Path, name: str) -> Non
     page.goto(f"{url}/")
     page.wait_for_selector("#token")
     if signed_in:
-        # the cookie's language is not kept for the user: no switch is pressed here
         page.fill("#token", token)
         page.press("#token", "Enter")
         page.wait_for_selector(".hw-is-live")
-        page.wait_for_selector(".hw-table tbody tr")
+        # the newest job says more than whatever lives right now
+        jobs = page.locator("tr[data-run]", has=page.locator(".c-kind", has_text=re.compile("job|训练任务")))
+        jobs.first.click()
+        page.evaluate("scrollTo(0, 0)")
         page.wait_for_selector(".hw-figure")
         page.wait_for_selector(".hw-line, .hw-note")
         page.wait_for_load_state("networkidle")

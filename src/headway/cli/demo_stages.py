@@ -229,6 +229,7 @@ class Demo:
         self.reporter.note(
             "evaluate", f"paused at {view.valid} of {view.cells} cells ({view.cause}): {view.reason} {view.remedy}"
         )
+        runner.told = view.reason
         deadline = time.monotonic() + 1.0
         return runner.watch_evaluation(view.id, lambda v: v.state != "paused" or time.monotonic() > deadline)
 

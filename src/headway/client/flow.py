@@ -74,6 +74,8 @@ class FlowRunner:
         self.evaluation: EvaluationView | None = None
         self.model: ModelVersionView | None = None
         self.endpoint: EndpointView | None = None
+        #: the reason for a pause that was told last
+        self.told = ""
         self.outcomes: list[Outcome] = []
 
     @cached_property
@@ -271,13 +273,12 @@ class FlowRunner:
 
     def watch_evaluation(self, evaluation: int, until: Callable[[EvaluationView], bool]) -> EvaluationView:
         """Tells how far it is until `until` holds or it has ended."""
-        told = ""
         while True:
             view = self.evaluation = self.client.evaluations.get(evaluation)
             if view.state in _ENDED or until(view):
                 return view
-            if view.state == "paused" and view.reason != told:
-                told = view.reason
+            if view.state == "paused" and view.reason != self.told:
+                self.told = view.reason
                 self.reporter.note("evaluate", f"paused: {view.reason} {view.remedy}".strip())
             self.reporter.step("evaluate", f"evaluation {view.id} {view.state}", view.valid, view.cells)
             time.sleep(LOOK)
