@@ -43,9 +43,13 @@ def take(browser: Browser, url: str, token: str, folder: Path, name: str) -> Non
         # the newest job says more than whatever lives right now
         jobs = page.locator("tr[data-run]", has=page.locator(".c-kind", has_text=re.compile("job|训练任务")))
         jobs.first.click()
+        page.wait_for_selector(f".hw-detail h2:has-text('{jobs.first.locator('.hw-name').text_content()}')")
+        page.wait_for_selector(".hw-line")
+        page.mouse.move(0, 0)
+        # a narrow page scrolls smoothly to the log
+        page.wait_for_timeout(600)
         page.evaluate("scrollTo(0, 0)")
         page.wait_for_selector(".hw-figure")
-        page.wait_for_selector(".hw-line, .hw-note")
         page.wait_for_load_state("networkidle")
     page.screenshot(path=folder / f"{name}.png", full_page=signed_in)
     context.close()

@@ -48,6 +48,8 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
         environment[names.CHECKPOINT_PATH] = str(folder.checkpoints)
         if (newest := checkpoints.newest(tx.products.checkpoints(run.id))) is not None:
             environment[names.RESUME_FROM] = str(root / newest.path)
+    if plan["checkpoints"] and attempt.number == 1 and not (plan["snapshot"] or plan["datasets"] or plan["cells"]):
+        plan["wait_for"] = str(folder.checkpoints)
     environment.update(_owner_environment(desk, tx, run, attempt))
     needs_helper = bool(plan["snapshot"] or plan["datasets"] or plan["checkpoints"] or plan["cells"])
     return Launch(

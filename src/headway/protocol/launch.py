@@ -38,7 +38,8 @@ class Launch:
     metric_patterns: list[dict[str, str]] = field(default_factory=list)
     #: command of the helper process (headway's own interpreter); None: this attempt needs none
     helper: list[str] | None = None
-    #: what the helper has to do; see `headway.helper`
+    #: what the helper has to do; see `headway.helper`. `wait_for`: a folder; the helper is started only when something
+    #: appears in it, so that a run that never needs it does not wait for its start
     plan: dict[str, Any] = field(default_factory=dict)
     #: folder of hint sockets; see `protocol.hints`
     hints: str | None = None

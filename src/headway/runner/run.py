@@ -129,9 +129,13 @@ class Runner:
         run_log = LogFile(self.report.path(layout.RUN_LOG), self.launch.log_limit)
         self.gang = Gang(self.launch, self.index, self.loop, self.report, run_log)
         self._check_asked()
-        if self.cause is None and self.launch.helper:
+        #: folder whose first file calls for the helper; None: it is needed at once, or not at all
+        self.helper_waits_for: str | None = self.launch.plan.get("wait_for") if self.launch.helper else None
+        if self.cause is None and self.launch.helper and self.helper_waits_for is None:
             self._start_helper()
         elif self.cause is None:
+            if self.helper_waits_for is not None:
+                os.makedirs(self.helper_waits_for, exist_ok=True)
             self._launch()
         self._describe()
         while not self._over():
@@ -175,6 +179,7 @@ class Runner:
             self.report.beat()
             self.report.flush()
             self._check_asked()
+            self._call_helper()
         if now >= self.usage_at:
             self.usage_at = now + USAGE_SECONDS
             self._sample()
@@ -304,6 +309,11 @@ class Runner:
 
     # -- the helper
 
+    def _call_helper(self) -> None:
+        """Starts the helper that was waited with, once there is work for it."""
+        if self.helper_waits_for is not None and self.helper is None and os.listdir(self.helper_waits_for):
+            self._start_helper()
+
     def _start_helper(self) -> None:
         from headway.runner.helper import Helper
 
@@ -380,8 +390,10 @@ class Runner:
     def _finish(self) -> None:
         assert self.gang is not None
         self._kill_tree()
+        if self.gang.launched is not None:
+            self._call_helper()
         if self.helper is not None:
-            if self.helper.prepared:
+            if self.helper.prepared or self.gang.launched is not None:
                 self._finish_helper(self.helper)
             else:
                 self.helper.kill()
