@@ -25,11 +25,62 @@ from headway.protocol.files import AttemptFolder, NodeFolder, read_json, write_j
 from headway.protocol.launch import Launch
 from headway.rules.records import Node
 
-_RUNNER = Path(headway.runner.__file__).with_name("__main__.py")
+_STARTER = Path(headway.runner.__file__).with_name("starter.py")
 #: a runner that has not claimed its attempt after this long never will
 CLAIM_SECONDS = 30.0
 #: what `sweep` puts in the place of a runner that never came
 _NOBODY = {"pid": 0, "started": 0, "boot": "", "at": 0.0}
+
+
+class _Starter:
+    """The process that forks runners; started when first needed, and again when it is gone."""
+
+    def __init__(self, python: str) -> None:
+        self._python = python
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.Lock()
+
+    def start(self, folder: Path, index: int) -> None:
+        """Returns once the runner is detached. Raises OSError when it could not be started."""
+        with self._turn:
+            for _ in range(2):
+                if self._process is None or self._process.poll() is not None:
+                    self._process = self._spawn()
+                stdin, stdout = self._process.stdin, self._process.stdout
+                assert stdin is not None and stdout is not None
+                with contextlib.suppress(OSError):
+                    stdin.write(os.fsencode(folder) + b"\t%d\n" % index)
+                    if stdout.readline():
+                        return
+                # it was killed: what it had been told may or may not have been done, and doing it twice does no harm
+                self._end(self._process)
+                self._process = None
+        raise OSError(f"the runner in {folder} could not be started: its starter ended")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self._python, "-I", "-S", str(_STARTER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            start_new_session=True,
+        )
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def close(self) -> None:
+        with self._turn:
+            if self._process is not None:
+                self._end(self._process)
+                self._process = None
 
 
 class LocalEngine(Engine):
@@ -40,7 +91,7 @@ class LocalEngine(Engine):
     ) -> None:
         """root: the shared root. python: the interpreter that runners start in. node_file: YAML that declares nodes."""
         self._root = root
-        self._python = python
+        self._starter = _Starter(python)
         self._node_file = node_file
         self._node_name = node_name or os.uname().nodename
 
@@ -109,17 +160,12 @@ class LocalEngine(Engine):
             _write_once(folder.launch, launch.to_json())
         if folder.node(0).runner.exists():
             return
-        # the first process forks the runner and ends: nothing is left to wait for, and no zombie. Of two runners that
-        # were started at once, the second finds the attempt claimed and ends.
-        done = subprocess.run(
-            [self._python, "-I", "-S", str(_RUNNER), str(folder.path), "0"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-        )
-        if done.returncode != 0:
-            raise OSError(f"the runner of attempt {launch.attempt} ended with {done.returncode} at its start")
+        # of two runners that were started at once, the second finds the attempt claimed and ends
+        self._starter.start(folder.path, 0)
+
+    def close(self) -> None:
+        """Ends the starter; runs go on."""
+        self._starter.close()
 
     def observe(self, attempts: Iterable[str]) -> Mapping[str, Observation]:
         return {attempt: self._observe(self._folder(attempt)) for attempt in attempts}
