@@ -293,6 +293,7 @@ class Supervisor:
         else:
             part.ready = True
             self.log.write(part.name, f"{part.name} is ready.", event="part_ready", pid=self._pid(part))
+            self._write_up()
             self._perhaps_ready()
 
     def _perhaps_ready(self) -> None:

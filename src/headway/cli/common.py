@@ -80,13 +80,16 @@ def print_listing(
         print_table(columns, rows)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns; numbers to the right; states coloured on a terminal; nothing is cut off."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, names: bool = False) -> None:
+    """Aligned columns; numbers to the right; states coloured on a terminal; nothing is cut off.
+
+    names: the columns are names of the user's, which are not put into capitals.
+    """
     table = [[_text(v) for v in row] for row in rows]
     widths = [max([_width(c), *(_width(r[i]) for r in table)]) for i, c in enumerate(columns)]
     right = [bool(table) and all(_is_number(r[i]) for r in table) for i in range(len(columns))]
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    for number, row in enumerate([[c.upper() for c in columns], *table]):
+    for number, row in enumerate([[c if names else c.upper() for c in columns], *table]):
         cells = []
         for i, text in enumerate(row):
             gap = " " * (widths[i] - _width(text))

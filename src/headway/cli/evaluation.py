@@ -79,7 +79,7 @@ def heatmap(cells: list[CellView]) -> None:
         for checkpoint in checkpoints:
             found = (by_place.get((checkpoint, case)) for case in cases)
             rows.append([checkpoint, *(f"{c.score:.3f}" if c and c.score is not None else "-" for c in found)])
-        common.print_table(["checkpoint", *cases], rows)
+        common.print_table(["checkpoint", *cases], rows, names=True)
         return
     from rich.console import Console
     from rich.table import Table
