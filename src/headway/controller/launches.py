@@ -1,7 +1,8 @@
-"""From a run and its attempt to the launch.json that the runner reads."""
+"""From a run and its attempt to the launch.json that the runner reads, and to the runner that reads it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -9,17 +10,48 @@ from typing import Any
 
 from headway.controller.loop import Desk
 from headway.protocol import names
-from headway.protocol.files import AttemptFolder
+from headway.protocol.files import AttemptFolder, write_whole
 from headway.protocol.launch import Launch
 from headway.rules import checkpoints
 from headway.rules.records import Attempt, Project, Run
 from headway.rules.states import CellState
+from headway.storage.full import from_oserror
 from headway.store.base import Transaction
 
 #: taken over from the controller's own environment; nothing else of it reaches a run
 _INHERITED = ("HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 _HELPER = [sys.executable, "-I", "-m", "headway.helper"]
 _UNDEALT = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
+#: errnos of a machine that has too much to do, not of a run that cannot be started
+_BUSY = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+
+def start(desk: Desk, launch: Launch) -> None:
+    """Starts the attempt's runner, once however often this is called, and shuts out earlier attempts of its run.
+
+    Raises LeaseLostError, and OSError or ValueError when it cannot be started (`passing` tells whether for good).
+    """
+    if launch.number > 1:
+        # a runner of an earlier attempt that is still to come, from a controller that has lost its lead, ends by this
+        fence = AttemptFolder.of(desk.services.root, f"{launch.run}-{launch.number - 1}").fence
+        if not fence.exists():
+            fence.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(fence, str(launch.number).encode())
+    desk.assure()
+    desk.engine.start(launch)
+
+
+def passing(error: Exception, root: Path) -> str | None:
+    """One sentence why a start failed that is worth trying again by itself; None when it would fail again."""
+    if not isinstance(error, OSError):
+        return None
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else root
+    # a permission that is missing elsewhere (an interpreter that may not be executed) is no full target
+    if (full := from_oserror(error, path if path.is_relative_to(root) else root)) is not None and (
+        path.is_relative_to(root) or error.errno not in (errno.EACCES, errno.EPERM)
+    ):
+        return f"waits: {full.message} {full.remedy}"
+    return f"waits: {error.strerror or error}" if error.errno in _BUSY else None
 
 
 def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import selectors
@@ -13,7 +14,7 @@ import sqlalchemy.exc
 
 from headway.controller.bill import Bill
 from headway.controller.evaluate import Evaluate
-from headway.controller.loop import Desk, Loop
+from headway.controller.loop import LEASE, LEASE_SECONDS, RENEW_SECONDS, Desk, Loop
 from headway.controller.nodes import Nodes
 from headway.controller.reap import Reap
 from headway.controller.register import Register
@@ -26,9 +27,6 @@ from headway.store.base import LeaseLostError
 
 _log = logging.getLogger(__name__)
 
-LEASE = "controller"
-LEASE_SECONDS = 15.0
-RENEW_SECONDS = 5.0
 #: pause after a loop failed
 _FAULT_PAUSE = 1.0
 
@@ -66,7 +64,7 @@ class Controller:
             self._listener.close()
         lease, self.desk.lease = self.desk.lease, None
         if lease is not None:
-            with self.desk.services.store.begin() as tx:
+            with contextlib.suppress(sqlalchemy.exc.OperationalError), self.desk.services.store.begin() as tx:
                 tx.leases.release(lease)
 
     @property
@@ -80,7 +78,7 @@ class Controller:
             self._lead()
 
     def _lead(self) -> None:
-        now = self.desk.now()
+        now, asked = self.desk.now(), time.monotonic()
         try:
             with self.desk.services.store.begin() as tx:
                 lease = tx.leases.acquire(LEASE, self._holder, now=now, seconds=LEASE_SECONDS)
@@ -89,14 +87,24 @@ class Controller:
                     tx.leases.release(other)
                     lease = tx.leases.acquire(LEASE, self._holder, now=now, seconds=LEASE_SECONDS)
         except sqlalchemy.exc.OperationalError as error:
-            _log.error("the record cannot be reached: %s", error)
+            self.unreachable(error)
             return
+        except Exception:
+            # this thread must live: without it nobody would lead
+            _log.exception("the lease could not be renewed")
+            return
+        self.desk.renewed = asked
         if lease is not None and self.desk.lease is None:
             _log.info("this controller leads (term %d)", lease.token)
             self.desk.lease = lease
             for seat in self._seats:
                 seat.wake(None)
         self.desk.lease = lease
+
+    def unreachable(self, error: sqlalchemy.exc.OperationalError) -> None:
+        """The record is away, or its disk is full: every loop goes on by itself when it is back."""
+        if self.desk.quiet.due("record"):
+            _log.error("the record cannot be used, and is tried again: %s", error.orig or error)
 
     # -- hints
 
@@ -117,7 +125,7 @@ class Controller:
                 heard = self._listener.receive()
                 for topic, detail in heard:
                     if topic == "attempt" and detail:
-                        self.desk.said.add(detail)
+                        self.desk.hear(detail)
                 if heard:
                     for seat in self._seats:
                         seat.wake({topic for topic, _ in heard})
@@ -172,8 +180,11 @@ class Seat(threading.Thread):
                 self._controller.desk.lease = None
                 _log.warning("this controller lost its lead")
                 return
-            except Exception:
-                _log.exception("loop %s failed and is tried again", loop.name)
+            except Exception as error:
+                if isinstance(error, sqlalchemy.exc.OperationalError):
+                    self._controller.unreachable(error)
+                elif self._controller.desk.quiet.due(f"{loop.name}: {error!r}"):
+                    _log.exception("loop %s failed and is tried again", loop.name)
                 self._due[loop.name] = time.monotonic() + _FAULT_PAUSE
                 continue
             if topics:

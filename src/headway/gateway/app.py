@@ -160,7 +160,7 @@ class Gateway:
             503,
             "no_replica",
             f"Endpoint {name} has no replica that answers; it is {route.state}.",
-            f"Try again soon, or look at `headway endpoint get {name}`.",
+            f"Try again soon, or look at `headway endpoint show {name}`.",
             retry_after=2,
         )
 

@@ -89,6 +89,8 @@ class Report:
         """The EXIT event and exit.json, tried until the disk takes them: an end that nobody reads is a lost attempt."""
         self.event("exit", **{key: value for key, value in facts.items() if key != "usage"})
         for _ in range(EXIT_TRIES):
+            if not os.path.isdir(self.path("")):
+                break  # somebody removed the attempt: there is nobody left to tell
             self.flush()
             try:
                 if not self._waiting:

@@ -179,6 +179,7 @@ class Runner:
             self.report.beat()
             self.report.flush()
             self._check_asked()
+            self._check_folder()
             self._call_helper()
         if now >= self.usage_at:
             self.usage_at = now + USAGE_SECONDS
@@ -293,6 +294,11 @@ class Runner:
             float(grace) if isinstance(grace, (int, float)) else self.launch.grace,
         )
 
+    def _check_folder(self) -> None:
+        """An attempt whose folder was removed can be neither seen nor stopped any more: it ends by itself."""
+        if not os.path.isdir(self.folder):
+            self._ask_to_end(Cause.STOPPED, "the attempt's folder was removed.", self.launch.grace)
+
     def _ask_to_end(self, cause: Cause, message: str, grace: float) -> None:
         gang = self.gang
         if self.cause is not None or gang is None or gang.failure is not None:
@@ -309,9 +315,16 @@ class Runner:
 
     # -- the helper
 
+    def _appeared(self) -> bool:
+        assert self.helper_waits_for is not None
+        try:
+            return bool(os.listdir(self.helper_waits_for))
+        except FileNotFoundError:
+            return False
+
     def _call_helper(self) -> None:
         """Starts the helper that was waited with, once there is work for it."""
-        if self.helper_waits_for is not None and self.helper is None and os.listdir(self.helper_waits_for):
+        if self.helper_waits_for is not None and self.helper is None and self._appeared():
             self._start_helper()
 
     def _start_helper(self) -> None:

@@ -14,7 +14,7 @@ from headway.store.base import Transaction
 
 #: what a headway token begins with, so that scanners and people know one
 PREFIX = "hw_"
-_AGAIN = "Ask an admin for a new one (`headway user token`)."
+_AGAIN = "Ask an admin for a new one (`headway token create`)."
 
 
 def new_secret() -> tuple[str, str]:

@@ -90,7 +90,7 @@ def revoke_token(ctx: Services, caller: Caller, name: str, token_id: int) -> Non
     with ctx.store.begin() as tx:
         user = _user(tx, caller, name)
         if token_id not in {t.id for t in tx.people.tokens(user.id)}:
-            raise NotFoundError(f"{name} has no token {token_id}.", f"`headway user tokens {name}` lists them.")
+            raise NotFoundError(f"{name} has no token {token_id}.", f"`headway token ls {name}` lists them.")
         tx.people.revoke_token(token_id, ctx.clock())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_a_later_attempt_ends_it(make: Make) -> None:
     attempt.folder.fence.write_text("2")
     identity.send_signal(attempt.runner(), signal.SIGTERM)
     assert attempt.exit().cause is Cause.FENCED
+
+
+def test_a_run_whose_folder_is_removed_ends_by_itself(make: Make) -> None:
+    attempt = make(python(FOREVER), grace=0.1).start()
+    attempt.said("up")
+    runner, ranks = attempt.runner(), attempt.processes()
+    shutil.rmtree(attempt.folder.path)
+    eventually(lambda: not identity.alive(runner), "the runner to end")
+    assert not [pid for pid in ranks if identity.of(pid)]
 
 
 def test_a_request_from_before_the_start_is_honoured(make: Make) -> None:
