@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from headway.engines.base import Engine, Observation, Presence
 from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, write_json
 from headway.protocol.launch import Launch
-from headway.rules.records import Attempt, Node, Run
+from headway.rules.records import Attempt, Evaluation, Node, Run
+from headway.rules.states import CellState, EvaluationState, RunState
 from headway.services.context import Services
 from headway.store.base import Transaction
-from headway.testing.services import Clock, open_services
+from headway.testing.services import Clock, add_checkpoint, open_services
 from headway.testing.stores import run_values
 
 
@@ -30,6 +31,10 @@ class FakeEngine(Engine):
         self.presence: dict[str, Presence] = {}
         self.calls: list[tuple[str, str]] = []
         self.refuses: OSError | None = None
+        #: called before each start
+        self.at_start: Callable[[], None] = lambda: None
+        #: grace periods of the stops
+        self.graces: list[float] = []
 
     def nodes(self, now: float) -> list[Node]:
         return [
@@ -40,6 +45,7 @@ class FakeEngine(Engine):
         ]  # fmt: skip
 
     def start(self, launch: Launch) -> None:
+        self.at_start()
         if self.refuses is not None:
             raise self.refuses
         self.calls.append(("start", launch.attempt))
@@ -50,6 +56,7 @@ class FakeEngine(Engine):
 
     def stop(self, attempt: str, *, grace: float, cause: str, message: str) -> None:
         self.calls.append(("stop", attempt))
+        self.graces.append(grace)
 
     def sweep(self, attempt: str) -> None:
         self.calls.append(("sweep", attempt))
@@ -78,6 +85,32 @@ class House:
             project, user = tx.people.project("default"), tx.people.user("admin")
             assert project is not None and user is not None
             return tx.runs.add(**run_values(project, user, **{"memory_bytes": 1 << 30, **changes}))
+
+    def add_evaluation(self, cells: int = 1, state: CellState = CellState.VALID) -> Evaluation:
+        """One of a job with a checkpoint, with that many cells, and no worker yet."""
+        job = self.add_run(state=RunState.SUCCEEDED)
+        checkpoint = add_checkpoint(self.ctx, job.id, "a.pt")
+        cell = {
+            "checkpoint_id": checkpoint.id, "key": "k", "state": state, "run_id": None, "score": 1.0, "scores": {},
+            "outputs": [], "path": "p", "publication": "x", "ran": 1, "tries": 1, "reason": "", "seconds": 1.0,
+            "ended_at": 1.0,
+        }  # fmt: skip
+        with self.ctx.store.begin() as tx:
+            evaluation = tx.evaluations.add(
+                project_id=job.project_id, name="e", state=EvaluationState.RUNNING, reason="", remedy="", cause=None,
+                job_id=job.id, plan={}, pauses=0, rounds=0, key=None, path="projects/default/evaluations/1",
+                submitted_by=job.submitted_by, created_at=1.0, ended_at=None,
+            )  # fmt: skip
+            tx.evaluations.add_cells(
+                [{**cell, "evaluation_id": evaluation.id, "case_id": f"case-{i}"} for i in range(cells)]
+            )
+        return evaluation
+
+    def evaluation(self, evaluation_id: int) -> Evaluation:
+        with self.ctx.store.read() as tx:
+            found = tx.evaluations.get(evaluation_id)
+        assert found is not None
+        return found
 
     def run(self, run_id: int) -> Run:
         with self.ctx.store.read() as tx:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from headway.controller.reap import Reap
-from headway.controller.schedule import Schedule
+from headway.controller.schedule import FIRST, Schedule
 from headway.engines.base import Presence
 from headway.protocol.exits import Cause
 from headway.rules.states import AttemptState, RunState
 
 from .conftest import House
+
+
+def _place(schedule: Schedule) -> int:
+    """As far as a controller comes that dies before it starts anything."""
+    with schedule.desk.services.store.read() as tx:
+        decision, waits = schedule._decide(tx, tx.runs.live_attempts())
+    return schedule._place(decision, waits)
 
 
 def test_a_run_from_queue_to_bill(house: House) -> None:
@@ -43,8 +50,7 @@ def test_what_does_not_fit_waits_with_a_sentence_that_is_written_once(house: Hou
 def test_an_attempt_that_a_dead_controller_had_only_placed_is_started(house: House) -> None:
     run = house.add_run()
     schedule = Schedule(house.desk)
-    with house.desk.apply() as tx:
-        schedule._place(tx)
+    _place(schedule)
     assert house.engine.calls == []
     Schedule(house.new_desk("second")).step()
     assert house.engine.calls == [("start", f"{run.id}-1")]
@@ -98,3 +104,32 @@ def test_a_run_that_is_asked_to_stop(house: House) -> None:
     house.end(f"{run.id}-1", Cause.STOPPED, None)
     Reap(house.desk).step()
     assert (house.run(run.id).state, house.run(run.id).reason) == (RunState.STOPPED, "Enough.")
+
+
+def test_what_is_held_while_it_is_being_placed_stays_held(house: House) -> None:
+    run = house.add_run()
+    schedule = Schedule(house.desk)
+    with house.ctx.store.read() as tx:
+        decision, waits = schedule._decide(tx, [])
+    with house.ctx.store.begin() as tx:
+        tx.runs.change(run.id, state=RunState.HELD)
+    assert schedule._place(decision, waits) == 0
+    assert house.run(run.id).state == RunState.HELD
+    with house.ctx.store.read() as tx:
+        assert tx.runs.live_attempts() == []
+
+
+def test_small_runs_behind_many_that_do_not_fit_are_found_after_a_hint_too(house: House) -> None:
+    for _ in range(2 * FIRST):
+        house.add_run(accelerators=1)  # no node has any: they keep nothing from others
+    schedule = Schedule(house.desk)
+    schedule.step()
+    last = house.add_run()
+    schedule.step()
+    assert house.engine.calls == [("start", f"{last.id}-1")]
+
+
+def test_the_whole_window_hears_why_it_waits(house: House) -> None:
+    runs = [house.add_run() for _ in range(2 * FIRST)]
+    Schedule(house.desk).step()
+    assert all("1 CPU" in house.run(r.id).reason for r in runs[2:])

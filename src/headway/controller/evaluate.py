@@ -6,12 +6,13 @@ Eligible: evaluations in state running or paused.
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 from headway.controller.loop import Loop
 from headway.protocol import events
 from headway.rules import dealing
-from headway.rules.records import Cell, Evaluation
+from headway.rules.records import Cell, Evaluation, Run
 from headway.rules.states import (
     CELL_MOVES,
     ENDED_RUNS,
@@ -22,15 +23,18 @@ from headway.rules.states import (
     check,
     legal,
 )
+from headway.storage.full import TargetFullError
 from headway.storage.publish import publish_bytes
 from headway.store.base import Transaction
 
 OWNER = "evaluation"
+_log = logging.getLogger(__name__)
 
 
-def take_in(tx: Transaction, evaluation_id: int, event: dict[str, Any]) -> set[str]:
-    """One event of a worker's helper."""
-    kind = event.get("event")
+def take_in(tx: Transaction, run: Run, event: dict[str, Any]) -> set[str]:
+    """One event of the helper of `run`, a worker."""
+    assert run.owner_id is not None
+    kind, evaluation_id = event.get("event"), run.owner_id
     if kind == events.CELL_STARTED:
         cell = tx.evaluations.cell(int(event["cell"]))
         if cell is not None and cell.state in (CellState.WAITING, CellState.INVALID):
@@ -38,7 +42,9 @@ def take_in(tx: Transaction, evaluation_id: int, event: dict[str, Any]) -> set[s
         return set()
     if kind == events.CELL:
         _published(tx, event)
-        _go_on(tx, evaluation_id)
+        if not event.get("found"):
+            # what was found has been there before: it tells nothing of the target
+            _resume(tx, run.id, evaluation_id, float(event["at"]))
         return {"evaluation"}
     if kind == events.CELL_INVALID:
         cell = tx.evaluations.cell(int(event["cell"]))
@@ -48,10 +54,10 @@ def take_in(tx: Transaction, evaluation_id: int, event: dict[str, Any]) -> set[s
             )
         return {"evaluation"}
     if kind == events.PAUSED:
-        _pause(tx, evaluation_id, event)
+        _pause(tx, run.id, evaluation_id, event)
         return {"evaluation"}
     if kind == events.RESUMED:
-        _go_on(tx, evaluation_id)
+        _resume(tx, run.id, evaluation_id, float(event["at"]))
         return {"evaluation"}
     return set()
 
@@ -78,16 +84,47 @@ def _published(tx: Transaction, event: dict[str, Any]) -> None:
     )
 
 
-def _pause(tx: Transaction, evaluation_id: int, event: dict[str, Any]) -> None:
-    evaluation = tx.evaluations.get(evaluation_id)
-    if evaluation is None or evaluation.state is not EvaluationState.RUNNING:
+# Workers meet the same full target, each in its own time, and their events are taken in worker by worker. So the times
+# in the events decide: one from before the evaluation last paused or went on is no news. Each worker run keeps, among
+# its owner's notes, when it last moved its evaluation.
+_MOVED = "moved_at"
+
+
+def _last_move(tx: Transaction, evaluation_id: int) -> float:
+    runs = tx.runs.listing(owner=OWNER, owner_id=evaluation_id, limit=1000)
+    return max((float(run.work.get(_MOVED, 0.0)) for run in runs), default=0.0)
+
+
+def _note_move(tx: Transaction, run_id: int, at: float) -> None:
+    # read anew: an earlier event of the same batch may have written it
+    if (run := tx.runs.get(run_id)) is not None:
+        tx.runs.change(run_id, work={**run.work, _MOVED: at})
+
+
+def _pause(tx: Transaction, run_id: int, evaluation_id: int, event: dict[str, Any]) -> None:
+    evaluation, at = tx.evaluations.get(evaluation_id), float(event["at"])
+    if evaluation is None or evaluation.state is not EvaluationState.RUNNING or at < _last_move(tx, evaluation_id):
         return
+    _note_move(tx, run_id, at)
+    _stop_for(tx, evaluation, event)
+
+
+def _resume(tx: Transaction, run_id: int, evaluation_id: int, at: float) -> None:
+    evaluation = tx.evaluations.get(evaluation_id)
+    if evaluation is None or evaluation.state is not EvaluationState.PAUSED or at < _last_move(tx, evaluation_id):
+        return
+    _note_move(tx, run_id, at)
+    _go_on(tx, evaluation_id)
+
+
+def _stop_for(tx: Transaction, evaluation: Evaluation, full: dict[str, Any]) -> None:
+    """full: cause, message and remedy, as `TargetFullError.to_json` has them."""
     tx.evaluations.change(
-        evaluation_id,
+        evaluation.id,
         state=check(EVALUATION_MOVES, evaluation.state, EvaluationState.PAUSED),
-        cause=str(event.get("cause") or ""),
-        reason=str(event.get("message") or ""),
-        remedy=str(event.get("remedy") or ""),
+        cause=str(full.get("cause") or ""),
+        reason=str(full.get("message") or ""),
+        remedy=str(full.get("remedy") or ""),
         pauses=evaluation.pauses + 1,
     )
 
@@ -114,38 +151,67 @@ class Evaluate(Loop):
             due = tx.evaluations.active()
         topics: set[str] = set()
         for evaluation in due:
-            topics |= self._one(evaluation.id)
+            with self.desk.isolated(f"evaluation {evaluation.id}"):
+                topics |= self._one(evaluation.id)
         return topics
 
     def _one(self, evaluation_id: int) -> set[str]:
-        with self.desk.apply() as tx:
-            evaluation = tx.evaluations.get(evaluation_id)
-            if evaluation is None or evaluation.state not in (EvaluationState.RUNNING, EvaluationState.PAUSED):
+        with self.desk.services.store.read() as tx:
+            evaluation, step = self._decide(tx, evaluation_id)
+            if evaluation is None or step is None:
                 return set()
-            runs = {r.id: r for r in tx.runs.listing(owner=OWNER, owner_id=evaluation_id, limit=1000)}
-            if any(r.state not in ENDED_RUNS for r in runs.values()):
-                return set()
-            open_cells = tx.evaluations.cells(evaluation_id, dealing.OPEN_CELLS)
-            step = dealing.decide(tx.evaluations.counts(evaluation_id), open_cells, runs, evaluation.rounds)
-            if step.deal:
-                self._deal(tx, evaluation, step.deal)
-                return {"run", "states"}
-            if step.state is None:
-                return set()
-            if evaluation.state is EvaluationState.PAUSED and step.state is EvaluationState.SUCCEEDED:
-                _go_on(tx, evaluation_id)
-            tx.evaluations.change(
-                evaluation_id,
-                state=step.state,
-                reason=step.reason,
-                remedy="" if step.state is EvaluationState.SUCCEEDED else "Mend the cause, then retry the evaluation.",
-                cause=None,
-                ended_at=self.desk.now(),
-            )
+            self.desk.assure(tx)
             cells = tx.evaluations.cells(evaluation_id)
             names = {c.id: c.name for c in tx.products.checkpoints(evaluation.job_id)}
-        publish_index(self.desk.services.root / evaluation.path, cells, names)
+        if step.state is not None:
+            # before the end is in the record: nobody looks after an evaluation that has ended
+            try:
+                publish_index(self.desk.services.root / evaluation.path, cells, names)
+            except TargetFullError as full:
+                return self._wait(evaluation, full)
+        with self.desk.apply() as tx:
+            if self._decide(tx, evaluation_id) != (evaluation, step):
+                return {"evaluation"}  # something came in between; it is looked at anew
+            if step.state is None:
+                self._deal(tx, evaluation, step.deal)
+                return {"run", "states"}
+            self._end(tx, evaluation, step)
         return {"states"}
+
+    def _decide(self, tx: Transaction, evaluation_id: int) -> tuple[Evaluation | None, dealing.Step | None]:
+        """The evaluation and what is to be done with it; None when there is nothing to do now."""
+        evaluation = tx.evaluations.get(evaluation_id)
+        if evaluation is None or evaluation.state not in (EvaluationState.RUNNING, EvaluationState.PAUSED):
+            return evaluation, None
+        runs = {r.id: r for r in tx.runs.listing(owner=OWNER, owner_id=evaluation_id, limit=1000)}
+        if any(r.state not in ENDED_RUNS for r in runs.values()):
+            return evaluation, None
+        open_cells = tx.evaluations.cells(evaluation_id, dealing.OPEN_CELLS)
+        step = dealing.decide(tx.evaluations.counts(evaluation_id), open_cells, runs, evaluation.rounds)
+        return evaluation, step if step.deal or step.state is not None else None
+
+    def _wait(self, evaluation: Evaluation, full: TargetFullError) -> set[str]:
+        """The index cannot be written now: a pause like any other. It is tried again with every look."""
+        if self.desk.quiet.due(f"index of evaluation {evaluation.id}: {full.cause}"):
+            _log.warning("the index of evaluation %d waits: %s", evaluation.id, full.message)
+        if evaluation.state is EvaluationState.PAUSED:
+            return set()
+        with self.desk.apply() as tx:
+            if tx.evaluations.get(evaluation.id) == evaluation:
+                _stop_for(tx, evaluation, full.to_json())
+        return {"states"}
+
+    def _end(self, tx: Transaction, evaluation: Evaluation, step: dealing.Step) -> None:
+        if evaluation.state is EvaluationState.PAUSED and step.state is EvaluationState.SUCCEEDED:
+            _go_on(tx, evaluation.id)
+        tx.evaluations.change(
+            evaluation.id,
+            state=step.state,
+            reason=step.reason,
+            remedy="" if step.state is EvaluationState.SUCCEEDED else "Mend the cause, then retry the evaluation.",
+            cause=None,
+            ended_at=self.desk.now(),
+        )
 
     def _deal(self, tx: Transaction, evaluation: Evaluation, cells: list[Cell]) -> None:
         plan = evaluation.plan

@@ -50,7 +50,8 @@ def passing(error: Exception, root: Path) -> str | None:
     if (full := from_oserror(error, path if path.is_relative_to(root) else root)) is not None and (
         path.is_relative_to(root) or error.errno not in (errno.EACCES, errno.EPERM)
     ):
-        return f"waits: {full.message} {full.remedy}"
+        # without figures: the sentence is written when it changes, not with each byte that comes or goes
+        return f"waits: nothing can be written at {full.path} ({full.cause.replace('_', ' ')}). {full.remedy}"
     return f"waits: {error.strerror or error}" if error.errno in _BUSY else None
 
 

@@ -16,7 +16,7 @@ def take_in(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any], 
     if kind == events.CHECKPOINT:
         return _checkpoint(tx, run, attempt, event)
     if run.owner == "evaluation" and run.owner_id is not None:
-        return evaluate.take_in(tx, run.owner_id, event)
+        return evaluate.take_in(tx, run, event)
     if kind == events.LISTENING:
         tx.runs.change_attempt(attempt.id, address=str(event["address"]))
         return {"routes"}

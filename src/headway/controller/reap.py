@@ -1,17 +1,20 @@
 """Takes what runners report into the record, exactly once, and does what follows from an attempt's end.
 
-Eligible: attempts that have not ended; after a hint those that it names, else all. A node's events.jsonl is read from its
-cursor, and the cursor moves in the same transaction as what the events change.
+Eligible: attempts that have not ended; after a hint those that it names, else all. A node's events.jsonl is read
+from its cursor, and the cursor moves in the same transaction as what the events change.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headway.controller import owners
-from headway.controller.loop import Loop
+from headway.controller import launches, owners
+from headway.controller.loop import Desk, Loop
 from headway.engines.base import Observation, Presence
 from headway.protocol import events
 from headway.protocol.exits import Cause, Exit
@@ -23,6 +26,12 @@ from headway.store.base import Transaction
 
 #: an attempt whose runner was never seen for that long is started again
 START_PATIENCE = 20.0
+#: an exit.json that cannot be read for that long never will be: its attempt is lost
+READ_PATIENCE = 10.0
+#: all that lives is looked at this often, whatever runners say meanwhile
+SCAN_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,32 +50,64 @@ class Reap(Loop):
     topics = frozenset({"attempt", "run"})
     interval = 1.0
 
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        #: monotonic time of the next look at all that lives
+        self._scan_at = 0.0
+        #: what is wrong with an attempt now -> monotonic time since when
+        self._since: dict[tuple[str, str], float] = {}
+        #: attempt -> grace period that its runner was told of
+        self._told: dict[str, float] = {}
+
     def step(self) -> set[str]:
-        said, self.desk.said = self.desk.said, set()
+        said = self.desk.heard()
         with self.desk.services.store.read() as tx:
             live = tx.runs.live_attempts()
-            runs = {r.id: r for r in tx.runs.many([a.run_id for a in live])} if live else {}
-        if not live:
-            return set()
+            if not live:
+                return set()
+            self.desk.assure(tx)
+            runs = {r.id: r for r in tx.runs.many([a.run_id for a in live])}
+        self._forget(live)
         self._ask_to_stop(live, runs)
         seen = self._observe(live, said)
-        changed = [s for s in seen if s.events or s.end or self._moves(s)]
+        self._start_again([s.attempt for s in seen if s.end is None and self._moves(s)])
+        changed = [s for s in seen if s.events or s.end or s.cursors != s.attempt.cursors]
         if not changed:
             return set()
         topics: set[str] = {"states"}
         with self.desk.apply() as tx:
             for one in changed:
-                topics |= self._take_in(tx, one)
+                with self.desk.isolated(f"attempt {one.attempt.id}", tx):
+                    topics |= self._take_in(tx, one)
         return topics
+
+    def _forget(self, live: Collection[Attempt]) -> None:
+        ids = {a.id for a in live}
+        self._since = {key: at for key, at in self._since.items() if key[0] in ids}
+        self._told = {attempt: grace for attempt, grace in self._told.items() if attempt in ids}
+
+    def _lasts(self, attempt: str, trouble: str, so: bool, patience: float) -> bool:
+        """Whether `trouble` has now been so, without a break, for `patience` seconds of the monotonic clock."""
+        if not so:
+            self._since.pop((attempt, trouble), None)
+            return False
+        now = time.monotonic()
+        return now - self._since.setdefault((attempt, trouble), now) >= patience
 
     # -- stop
 
     def _ask_to_stop(self, live: Collection[Attempt], runs: dict[int, Run]) -> None:
         for attempt in live:
             run = runs[attempt.run_id]
-            if run.stop_at is None or attempt.state in (AttemptState.STOPPING, AttemptState.PLACED):
+            if run.stop_at is None or attempt.state is AttemptState.PLACED or self._told.get(attempt.id) == run.grace:
                 continue
-            self.desk.engine.stop(attempt.id, grace=run.grace, cause=Cause.STOPPED.value, message=run.stop_reason)
+            # told again when the grace period was shortened meanwhile, and once by each new controller
+            with self.desk.isolated(f"stop of attempt {attempt.id}"):
+                self.desk.assure()
+                self.desk.engine.stop(attempt.id, grace=run.grace, cause=Cause.STOPPED.value, message=run.stop_reason)
+                self._told[attempt.id] = run.grace
+            if attempt.state is AttemptState.STOPPING or attempt.id not in self._told:
+                continue
             with self.desk.apply() as tx:
                 fresh = tx.runs.attempt(attempt.id)
                 if fresh is not None and fresh.state in (AttemptState.STARTING, AttemptState.RUNNING):
@@ -78,19 +119,25 @@ class Reap(Loop):
     # -- observe
 
     def _observe(self, live: Collection[Attempt], said: Collection[str]) -> list[Seen]:
-        chosen = [a for a in live if a.id in said] if said else list(live)
+        now = time.monotonic()
+        if not said or now >= self._scan_at:
+            self._scan_at, said = now + SCAN_SECONDS, {a.id for a in live}
+        chosen = [a for a in live if a.id in said]
         observed = self.desk.engine.observe([a.id for a in chosen])
-        return [self._look(a, observed[a.id]) for a in chosen]
+        seen: list[Seen] = []
+        for attempt in chosen:
+            with self.desk.isolated(f"files of attempt {attempt.id}"):
+                seen.append(self._look(attempt, observed[attempt.id]))
+        return seen
 
     def _look(self, attempt: Attempt, observation: Observation) -> Seen:
         folder = AttemptFolder.of(self.desk.services.root, attempt.id)
         end: Exit | None = None
         if observation.presence is Presence.ENDED:
-            end = Exit.from_json(read_json(folder.node(0).exit))
+            end = self._read_end(attempt, observation, folder)
         elif observation.presence is Presence.LOST:
-            # whatever it left must be gone before anybody may take its place
-            self.desk.engine.sweep(attempt.id)
-            end = self._lost(attempt, observation)
+            end = self._sweep(attempt, observation, "Its runner is gone without a word.")
+        # after the end and the sweep: nobody adds to the files any more
         found: list[dict[str, Any]] = []
         cursors = list(attempt.cursors)
         for index, cursor in enumerate(attempt.cursors):
@@ -102,14 +149,34 @@ class Reap(Loop):
                 cursors[index] = cursor
         return Seen(attempt, observation, found, cursors, end)
 
-    def _lost(self, attempt: Attempt, observation: Observation) -> Exit:
+    def _read_end(self, attempt: Attempt, observation: Observation, folder: AttemptFolder) -> Exit | None:
+        try:
+            end = _exit(read_json(folder.node(0).exit))
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            if self.desk.quiet.due(f"exit of {attempt.id}"):
+                _log.error("exit.json of attempt %s cannot be read: %r", attempt.id, error)
+            if not self._lasts(attempt.id, "exit", True, READ_PATIENCE):
+                return None
+            return self._sweep(attempt, observation, f"Its end is not known: exit.json cannot be read ({error}).")
+        self._lasts(attempt.id, "exit", False, READ_PATIENCE)
+        return end
+
+    def _sweep(self, attempt: Attempt, observation: Observation, message: str) -> Exit | None:
+        """Its end as a lost one; None when a runner turns out to live after all."""
+        # whatever it left must be gone before anybody may take its place
+        self.desk.assure()
+        self.desk.engine.sweep(attempt.id)
+        after = self.desk.engine.observe([attempt.id])[attempt.id].presence
+        return self._lost(attempt, observation, message) if after is observation.presence else None
+
+    def _lost(self, attempt: Attempt, observation: Observation, message: str) -> Exit:
         began = attempt.started_at or attempt.created_at
         return Exit(
             cause=Cause.RUNNER_LOST,
             code=None,
             signal=None,
             rank=None,
-            message="Its runner is gone without a word.",
+            message=message,
             started=began,
             launched=attempt.launched_at,
             ended=max(began, observation.heartbeat or began),
@@ -118,8 +185,18 @@ class Reap(Loop):
     def _moves(self, seen: Seen) -> bool:
         """Whether an attempt that should have a runner has none and is due to be started again."""
         waiting = seen.observation.presence in (Presence.STARTING, Presence.UNKNOWN)
-        overdue = self.desk.now() - seen.attempt.created_at > START_PATIENCE
-        return waiting and overdue and seen.attempt.state is AttemptState.STARTING
+        absent = waiting and seen.attempt.state is AttemptState.STARTING
+        return self._lasts(seen.attempt.id, "start", absent, START_PATIENCE)
+
+    def _start_again(self, overdue: Collection[Attempt]) -> None:
+        for attempt in overdue:
+            with self.desk.isolated(f"start of attempt {attempt.id}"):
+                self._lasts(attempt.id, "start", False, START_PATIENCE)
+                with self.desk.services.store.read() as tx:
+                    run = tx.runs.get(attempt.run_id)
+                    assert run is not None
+                    launch = launches.build(self.desk, tx, run, attempt)
+                launches.start(self.desk, launch)
 
     # -- take in
 
@@ -131,21 +208,17 @@ class Reap(Loop):
         assert run is not None
         topics: set[str] = set()
         for event in seen.events:
-            attempt, run = self._event(tx, attempt, run, event)
-            topics |= owners.take_in(tx, run, attempt, event, self.desk.now())
+            # one that nobody can understand is left out, and the cursor moves on
+            with self.desk.isolated(f"event {event} of attempt {attempt.id}", tx):
+                after = self._event(tx, attempt, run, event)
+                follows = owners.take_in(tx, after[1], after[0], event, self.desk.now())
+                (attempt, run), topics = after, topics | follows
         if seen.cursors != attempt.cursors:
             tx.runs.change_attempt(attempt.id, cursors=seen.cursors)
-        if self._moves(seen) and seen.end is None:
-            self.desk.engine.start(self._again(tx, run, attempt))
         if seen.end is not None:
             self._end(tx, attempt, run, seen.end)
             topics |= {"run", "routes", run.owner}
         return topics
-
-    def _again(self, tx: Transaction, run: Run, attempt: Attempt) -> Any:
-        from headway.controller import launches
-
-        return launches.build(self.desk, tx, run, attempt)
 
     def _event(self, tx: Transaction, attempt: Attempt, run: Run, event: dict[str, Any]) -> tuple[Attempt, Run]:
         kind, at = event.get("event"), float(event.get("at") or self.desk.now())
@@ -217,3 +290,12 @@ class Reap(Loop):
             exit_code=None if again else end.code,
             cause=None if again else end.cause,
         )
+
+
+def _exit(raw: Any) -> Exit:
+    """The content of an exit.json. Raises ValueError, TypeError or LookupError when it is none."""
+    end = Exit.from_json(raw)
+    if not (math.isfinite(end.started) and math.isfinite(end.ended)):
+        raise ValueError("a time in it is no number")
+    codes = [None if n is None else int(n) for n in (end.code, end.signal)]
+    return replace(end, code=codes[0], signal=codes[1], message=str(end.message))

@@ -25,7 +25,8 @@ class Register(Loop):
         with self.desk.services.store.read() as tx:
             due = tx.products.checking()
         for version in due:
-            self._one(version)
+            with self.desk.isolated(f"model version {version.id}"):
+                self._one(version)
         return {"states"} if due else set()
 
     def _one(self, version: ModelVersion) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -22,8 +23,8 @@ from headway.rules.states import ATTEMPT_MOVES, RUN_MOVES, AttemptState, RunStat
 from headway.store.base import Transaction
 
 _log = logging.getLogger(__name__)
-#: waiting runs that one pass looks at
-WINDOW = 256
+#: waiting runs that one pass looks at; where the first few take all there is, the others only every `interval`
+WINDOW, FIRST = 256, 16
 #: runners that are started at once: a start is mostly waiting for another process
 STARTERS = 4
 
@@ -50,36 +51,56 @@ class Schedule(Loop):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
+        #: monotonic time of the next look at the whole window
+        self._wide_at = 0.0
         self._starters = ThreadPoolExecutor(STARTERS, thread_name_prefix="start")
 
     def step(self) -> set[str]:
         with self.desk.services.store.read() as tx:
-            due = bool(tx.runs.queued(limit=1)) or any(a.state is AttemptState.PLACED for a in tx.runs.live_attempts())
-        if not due:
+            live = tx.runs.live_attempts()
+            decision, waits = self._decide(tx, live)
+        placed = self._place(decision, waits)
+        if not placed and not any(a.state is AttemptState.PLACED for a in live):
             return set()
+        return self._start() | ({"states"} if placed else set())
+
+    def _decide(self, tx: Transaction, attempts: list[Attempt]) -> tuple[placement.Decision, dict[int, str]]:
+        """What goes where, and the sentences of those that wait where they are new. attempts: those that live."""
+        now = time.monotonic()
+        queued = tx.runs.queued(limit=WINDOW if now >= self._wide_at else FIRST)
+        if not queued:
+            return placement.Decision([], {}), {}
+        own = {a.run_id: a for a in attempts}
+        live = [pair for run in tx.runs.live() if run.id in own for pair in placement.places(run, own[run.id])]
+        nodes = tx.runs.nodes()
+        free = placement.rooms(nodes, live)
+        decision = placement.decide([run for run in queued if run.id not in own], free)
+        if now >= self._wide_at:
+            self._wide_at = now + self.interval
+        elif len(queued) == FIRST and any(room.cpus > 0 for room in free):
+            queued = tx.runs.queued(limit=WINDOW)
+            decision = placement.decide([run for run in queued if run.id not in own], placement.rooms(nodes, live))
+        # why it was lost is worth more to people than what it waits for now
+        told = {run.id for run in queued if run.losses and run.reason}
+        known = {run.id: run.reason for run in queued}
+        waits = {i: text for i, text in decision.waits.items() if i not in told and known[i] != text}
+        return decision, waits
+
+    def _place(self, decision: placement.Decision, waits: dict[int, str]) -> int:
+        """Takes the decision into the record, for runs that still wait, and returns how many were placed."""
+        if not decision.placements and not waits:
+            return 0
         with self.desk.apply() as tx:
-            placed = self._place(tx)
-        self._start()
-        return {"states"} if placed else set()
+            for run_id, reason in waits.items():
+                tx.runs.change_if(run_id, (RunState.QUEUED,), reason=reason)
+            return sum(self._record(tx, chosen) for chosen in decision.placements)
 
-    def _place(self, tx: Transaction) -> int:
-        attempts = {a.run_id: a for a in tx.runs.live_attempts()}
-        live = [
-            pair for run in tx.runs.live() if run.id in attempts for pair in placement.places(run, attempts[run.id])
-        ]
-        queued = [r for r in tx.runs.queued(limit=WINDOW) if r.id not in attempts]
-        decision = placement.decide(queued, placement.rooms(tx.runs.nodes(), live))
-        for chosen in decision.placements:
-            self._record(tx, chosen)
-        for run in queued:
-            reason = decision.waits.get(run.id)
-            if reason is not None and reason != run.reason and not (run.losses and run.reason):
-                tx.runs.change(run.id, reason=reason)
-        return len(decision.placements)
-
-    def _record(self, tx: Transaction, chosen: placement.Placement) -> None:
+    def _record(self, tx: Transaction, chosen: placement.Placement) -> bool:
         run, now = chosen.run, self.desk.now()
         number = run.attempts + 1
+        starting = check(RUN_MOVES, run.state, RunState.STARTING)
+        if not tx.runs.change_if(run.id, (RunState.QUEUED,), state=starting, reason="", attempts=number):
+            return False  # held or stopped meanwhile
         tx.runs.add_attempt(
             id=f"{run.id}-{number}",
             run_id=run.id,
@@ -101,25 +122,24 @@ class Schedule(Loop):
             cause=None,
             message="",
         )
-        tx.runs.change(run.id, state=check(RUN_MOVES, run.state, RunState.STARTING), reason="", attempts=number)
+        return True
 
-    def _start(self) -> None:
+    def _start(self) -> set[str]:
         """Starts every placed attempt. Starting twice starts one runner, so a crash in between does no harm."""
         with self.desk.services.store.read() as tx:
             placed = [a for a in tx.runs.live_attempts() if a.state is AttemptState.PLACED]
             if not placed:
-                return
+                return set()
             self.desk.assure(tx)
             runs = {r.id: r for r in tx.runs.many([a.run_id for a in placed])}
             built = [self._build(tx, runs[a.run_id], a) for a in placed]
-        if len(built) == 1:
-            done = [self._begin(built[0])]
-        else:
-            done = list(self._starters.map(self._begin, built))
+        done = [self._begin(built[0])] if len(built) == 1 else list(self._starters.map(self._begin, built))
         if changed := [start for start in done if start.waits == "" or start.waits != start.run.reason]:
             with self.desk.apply() as tx:
                 for start in changed:
                     self._settle(tx, start)
+        ended = [start for start in done if start.refused or start.stopped]
+        return {"run", "states", *(start.run.owner for start in ended)} if ended else set()
 
     def _build(self, tx: Transaction, run: Run, attempt: Attempt) -> Start:
         start = Start(run, attempt)

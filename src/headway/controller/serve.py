@@ -28,7 +28,7 @@ class Serve(Loop):
         for endpoint, step in due:
             if step is None or not (step.start or step.stop or self._changes(endpoint, step)):
                 continue
-            with self.desk.apply() as tx:
+            with self.desk.isolated(f"endpoint {endpoint.name}"), self.desk.apply() as tx:
                 fresh = tx.endpoints.get(endpoint.id)
                 if (
                     fresh is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -189,7 +190,7 @@ class LocalEngine(Engine):
         folder = self._folder(attempt)
         if not folder.path.exists() or folder.node(0).exit.exists():
             return
-        if not folder.stop.exists():
+        if grace < _grace(folder):
             write_json(folder.stop, {"grace": grace, "cause": cause, "message": message, "at": time.time()})
         runner = _runner(folder.node(0))
         if runner is not None:
@@ -228,6 +229,14 @@ def _write_once(path: Path, value: Any) -> None:
             os.link(temporary, path)
     finally:
         temporary.unlink()
+
+
+def _grace(folder: AttemptFolder) -> float:
+    """The grace period that the attempt was asked to end within; infinite while it was not asked."""
+    try:
+        return float(read_json(folder.stop)["grace"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return math.inf
 
 
 def _unclaimed(folder: AttemptFolder, now: float) -> Presence:

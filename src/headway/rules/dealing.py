@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from headway.rules import retries
 from headway.rules.records import Cell, Run
 from headway.rules.states import ENDED_RUNS, CellState, EvaluationState, RunState
 
-#: rounds of workers that end without having tried their cells before the evaluation is given up
+#: rounds of workers that leave cells untried before the evaluation is given up
 ROUNDS_LIMIT = 20
 OPEN_CELLS = frozenset({CellState.WAITING, CellState.RUNNING})
 
@@ -25,6 +26,11 @@ def deal(cells: Sequence[Cell], workers: int) -> list[list[Cell]]:
     for group in sorted(groups.values(), key=lambda g: (-len(g), g[0].id)):
         min(parts, key=len).extend(group)
     return [sorted(part, key=lambda c: c.id) for part in parts]
+
+
+def _lost(run: Run) -> bool:
+    """Whether the worker ended by what says nothing against its code: its cells are somebody else's to try."""
+    return run.state is RunState.FAILED and run.cause in retries.LOSSES
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def decide(counts: Mapping[CellState, int], open_cells: Collection[Cell], runs: 
     undealt, failed = [], None
     for cell in open_cells:
         run = runs.get(cell.run_id) if cell.run_id is not None else None
-        if run is None or run.state is RunState.SUCCEEDED:
+        if run is None or run.state is RunState.SUCCEEDED or _lost(run):
             undealt.append(cell)
         elif run.state in ENDED_RUNS:
             failed = run
@@ -55,9 +61,7 @@ def decide(counts: Mapping[CellState, int], open_cells: Collection[Cell], runs: 
         return Step([], EvaluationState.FAILED, f"Worker run {failed.id} {failed.state.value}: {failed.reason}")
     if undealt:
         if rounds >= ROUNDS_LIMIT:
-            return Step(
-                [], EvaluationState.FAILED, f"{len(undealt)} cells were never tried in {rounds} rounds of workers."
-            )
+            return Step([], EvaluationState.FAILED, f"{len(undealt)} cells are left after {rounds} rounds of workers.")
         return Step(undealt)
     invalid = counts.get(CellState.INVALID, 0)
     return Step([], EvaluationState.FAILED, f"{invalid} of {total} cells are not valid; see their reasons.")

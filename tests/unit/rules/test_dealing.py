@@ -40,6 +40,11 @@ V, W, R, I = CellState.VALID, CellState.WAITING, CellState.RUNNING, CellState.IN
         pytest.param(
             [V, W], {"state": RunState.FAILED, "cause": Cause.EXIT}, 0, EvaluationState.FAILED, id="worker failed"
         ),
+        pytest.param([V, W], {"state": RunState.FAILED, "cause": Cause.KILLED}, 1, None, id="worker lost too often"),
+        pytest.param([V, R], {"state": RunState.FAILED, "cause": Cause.NODE_LOST}, 1, None, id="its node was lost"),
+        pytest.param(
+            [V, W], {"state": RunState.STOPPED, "cause": Cause.STOPPED}, 0, EvaluationState.FAILED, id="stopped by hand"
+        ),
     ],
 )
 def test_what_an_evaluation_needs(states: list, worker: Any, dealt: int, end: Any) -> None:
@@ -49,3 +54,10 @@ def test_what_an_evaluation_needs(states: list, worker: Any, dealt: int, end: An
     open_cells = [c for c in cells if c.state in dealing.OPEN_CELLS]
     step = dealing.decide(counts, open_cells, runs, rounds=1)
     assert (len(step.deal), step.state) == (dealt, end)
+
+
+@pytest.mark.parametrize("worker", [{"state": RunState.SUCCEEDED}, {"state": RunState.FAILED, "cause": Cause.KILLED}])
+def test_rounds_come_to_an_end(worker: Any) -> None:
+    step = dealing.decide({W: 1}, [cell(1, 1, W, 7)], {7: run(7, **worker)}, rounds=dealing.ROUNDS_LIMIT)
+    assert (step.deal, step.state) == ([], EvaluationState.FAILED)
+    assert str(dealing.ROUNDS_LIMIT) in step.reason
