@@ -178,11 +178,13 @@ def _run_api(settings: config.Settings, seat: Seat) -> None:
 def _run_controller(settings: config.Settings, seat: Seat) -> None:
     from headway.controller.main import Controller
 
+    engine = open_engine(settings)
+    engine.nodes(time.time())  # a node file that cannot be understood is refused before anything is started
     store = open_store(settings)
     _wait_for_schema(store)
     controller = Controller(
         open_services(settings, store),
-        open_engine(settings),
+        engine,
         objects_url=settings.objects,
         cache=settings.cache,
     )
@@ -243,8 +245,8 @@ def main(arguments: list[str]) -> int:
         run_part(flags.part, config.load().settings, seat)
     except HeadwayError as error:
         # a refusal is final: starting again would not change it
-        if isinstance(error, RefusedError):
-            seat.tell({"refused": error.as_dict()})
+        if isinstance(error, (RefusedError, UsageError)):
+            seat.tell({"refused": error.as_dict(), "exit": error.exit_code})
         if flags.ready_fd is None:
             print(f"error: {error}", file=sys.stderr)
         else:

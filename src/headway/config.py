@@ -102,7 +102,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
     home = Path(settle("home", ".headway", {}, None)).expanduser().absolute()
     file = home / "config.yaml"
     filed = _read(file)
-    root = Path(settle("root", home / "root", filed, file)).expanduser().absolute()
+    root = _path("root", settle("root", home / "root", filed, file), sources["root"])
     settle("database", f"sqlite:///{home / 'headway.db'}", filed, file)
     settle("objects", f"file://{root / 'objects'}", filed, file)
     settle("host", "127.0.0.1", filed, file)
@@ -119,7 +119,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
         host=str(values["host"]),
         port=_port(values["port"], sources["port"]),
         currency=str(values["currency"]),
-        cache=Path(values["cache"]).expanduser().absolute(),
+        cache=_path("cache", values["cache"], sources["cache"]),
         node_file=_node_file(values["node_file"], sources["node_file"]),
     )
     return Loaded(settings, sources)
@@ -132,6 +132,8 @@ def _read(file: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.", "Make it readable, or move it away.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text.", "Write it as UTF-8.") from error
     import yaml
 
     try:
@@ -165,10 +167,16 @@ def _port(value: Any, source: str) -> int:
     return port
 
 
+def _path(key: str, value: Any, source: str) -> Path:
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise UsageError(f"{key} {value!r} ({source}) is no path.", "Give the path of a folder.")
+    return Path(value).expanduser().absolute()
+
+
 def _node_file(value: Any, source: str) -> Path | None:
     if value is None:
         return None
-    path = Path(value).expanduser().absolute()
+    path = _path("node_file", value, source)
     if not path.is_file():
         raise UsageError(f"node_file {str(value)!r} ({source}) is no file.", "Give the path of a YAML file of nodes.")
     return path

@@ -204,7 +204,10 @@ class Supervisor:
                 self._turn()
         finally:
             self._stop_all()
-            self.settings.up_file.unlink(missing_ok=True)
+            try:
+                self.settings.up_file.unlink(missing_ok=True)
+            except OSError:
+                pass  # a disk that became read-only: readers see from the identity in it that nobody runs
         if self.refusal is not None:
             raise self.refusal
         self.log.write("up", "Stopped. Runs go on; `headway up` finds them again.", event="stopped")
@@ -227,6 +230,15 @@ class Supervisor:
     def _start(self, part: Part) -> None:
         part.due, part.ready, part.started = None, False, time.monotonic()
         part.last_lines.clear()
+        try:
+            self._spawn(part)
+        except OSError as error:
+            # no memory, process or descriptor to be had now
+            part.last_lines.append(str(error))
+            self._again(part, f"could not be started ({error})")
+
+    def _spawn(self, part: Part) -> None:
+        """Raises OSError."""
         out_read, out_write = os.pipe()
         ready_read, ready_write = os.pipe()
         try:
@@ -239,6 +251,10 @@ class Supervisor:
                 # Ctrl-C in the terminal reaches the supervisor alone, which stops its parts in order
                 start_new_session=True,
             )
+        except OSError:
+            os.close(out_read)
+            os.close(ready_read)
+            raise
         finally:
             os.close(out_write)
             os.close(ready_write)
@@ -269,12 +285,13 @@ class Supervisor:
     def _output(self, part: Part, line: str) -> None:
         if not line.strip():
             return
-        part.last_lines = [*part.last_lines[-19:], line]
         try:
             record = json.loads(line)
         except ValueError:
             record = None
-        if isinstance(record, dict) and isinstance(record.get("text"), str):
+        told = record["text"] if isinstance(record, dict) and isinstance(record.get("text"), str) else line
+        part.last_lines = [*part.last_lines[-19:], " ".join(told.split())]
+        if isinstance(record, dict) and told is not line:
             fields = {k: v for k, v in record.items() if k not in ("text", "part", "time")}
             self.log.write(part.name, record["text"], **fields)
         else:
@@ -285,8 +302,13 @@ class Supervisor:
         word = json.loads(line)
         if "refused" in word:
             error = word["refused"]
-            self.refusal = RefusedError(error["message"], error["remedy"], code=error["code"])
-            self.stopping = True
+            kind = UsageError if word.get("exit") == UsageError.exit_code else RefusedError
+            if self.told_ready:
+                # it had been ready once: what it needs may come back, and stopping the others would help nobody
+                self.log.write(part.name, f"{error['message']} {error['remedy']}", level="ERROR")
+            else:
+                self.refusal = kind(error["message"], error["remedy"], code=error["code"])
+                self.stopping = True
         elif "absent" in word:
             part.absent = True
             self.log.write(part.name, word["absent"], level="WARNING")
@@ -318,17 +340,19 @@ class Supervisor:
         part.process, part.ready = None, False
         if self.stopping or part.absent:
             return
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        self._again(part, f"ended with {how}")
+
+    def _again(self, part: Part, how: str) -> None:
+        """Has a part that `how` (one clause) started again after its pause; gives up on one that was never ready."""
         lived = time.monotonic() - part.started
         part.failures = 1 if lived >= SETTLED else part.failures + 1
-        pause = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** (part.failures - 1))
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        self.log.write(
-            part.name, f"ended with {how} after {lived:.1f} s; starting it again in {pause:.1f} s.", level="WARNING"
-        )
+        pause = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** min(part.failures - 1, 10))
+        self.log.write(part.name, f"{how} after {lived:.1f} s; starting it again in {pause:.1f} s.", level="WARNING")
         if not self.told_ready and part.failures >= FIRST_START_TRIES:
             last = part.last_lines[-1] if part.last_lines else "it printed nothing"
             self.refusal = FailedError(
-                f"The {part.name} ended {part.failures} times in a row ({how}): {last[:300]}",
+                f"The {part.name} {how} {part.failures} times in a row: {last[:300]}",
                 f"The whole log is {self.log.path}.",
                 code="part_failed",
             )

@@ -18,6 +18,7 @@ from headway.controller.main import Controller
 from headway.controller.reap import Reap
 from headway.controller.schedule import Schedule
 from headway.engines.base import Presence
+from headway.engines.local import LocalEngine
 from headway.protocol.exits import Cause
 from headway.protocol.files import AttemptFolder
 from headway.rules.records import Run
@@ -201,6 +202,14 @@ def test_a_shorter_grace_reaches_the_engine_and_nothing_else_twice(house: House)
     loop.step()
     assert house.engine.graces == [30.0, 1.0]
     assert house.run(run.id).state == RunState.STOPPING
+
+
+def test_the_local_engine_takes_a_shorter_grace_and_no_longer_one(tmp_path: Path) -> None:
+    engine, folder = LocalEngine(tmp_path), AttemptFolder.of(tmp_path, "1-1")
+    folder.path.mkdir(parents=True)
+    for grace, told in ((30.0, 30.0), (1.0, 1.0), (9.0, 1.0)):
+        engine.stop("1-1", grace=grace, cause="stopped", message="Enough.")
+        assert json.loads(folder.stop.read_text())["grace"] == told
 
 
 # -- the lease

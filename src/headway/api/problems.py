@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
 from headway.errors import FailedError, HeadwayError, NotFoundError, RefusedError, UnreachableError, UsageError
@@ -26,38 +26,35 @@ _log = logging.getLogger("headway.api")
 def install(app: FastAPI) -> None:
     """Makes `app` answer all that can be raised in the one shape."""
 
-    def answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        if error.status == 503:
-            headers["Retry-After"] = "1"
-        return JSONResponse({"error": error.as_dict()}, status_code=status or error.status, headers=headers)
+    for kind in (OverflowError, DataError):
+        app.add_exception_handler(kind, _too_large)
 
     @app.exception_handler(HeadwayError)
     def raised(request: Request, error: HeadwayError) -> JSONResponse:
-        return answer(error)
+        return _answer(error)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return answer(explain(error.errors(), request))
+        return _answer(explain(error.errors(), request))
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> JSONResponse:
-        return answer(_of_http(request, error), error.status_code)
+        return _answer(_of_http(request, error), error.status_code)
 
     @app.exception_handler(ConflictError)
     def conflict(request: Request, error: ConflictError) -> JSONResponse:
-        return answer(
+        return _answer(
             RefusedError("Somebody else made the same at the same moment.", "Look, and try again.", code="conflict")
         )
 
     @app.exception_handler(TargetFullError)
     def full(request: Request, error: TargetFullError) -> JSONResponse:
-        return answer(RefusedError(str(error.message), str(error.remedy), code=str(error.cause)))
+        return _answer(RefusedError(str(error.message), str(error.remedy), code=str(error.cause)))
 
     @app.exception_handler(InvalidError)
     def not_valid(request: Request, error: InvalidError) -> JSONResponse:
         reason = error.reason.rstrip(".")
-        return answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
+        return _answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
 
     @app.exception_handler(OSError)
     def system(request: Request, error: OSError) -> JSONResponse:
@@ -67,19 +64,32 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(OperationalError)
     def away(request: Request, error: OperationalError) -> JSONResponse:
         _log.error("The record does not answer: %s", error.orig)
-        return answer(UnreachableError("The record's database does not answer.", "See the api's log; try again later."))
+        return _answer(
+            UnreachableError("The record's database does not answer.", "See the api's log; try again later.")
+        )
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> JSONResponse:
         # what went wrong inside goes to the log, never to the caller
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return answer(
+        return _answer(
             FailedError(
                 f"The server failed on {request.method} {request.url.path} ({type(error).__name__}).",
                 "See the api's log; please report it.",
                 code="internal",
             )
         )
+
+
+def _answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+    if error.status == 503:
+        headers["Retry-After"] = "1"
+    return JSONResponse({"error": error.as_dict()}, status_code=status or error.status, headers=headers)
+
+
+def _too_large(request: Request, error: Exception) -> JSONResponse:
+    return _answer(UsageError("The request has a number that is too large.", "Give a smaller number."))
 
 
 def _of_http(request: Request, error: HTTPException) -> HeadwayError:

@@ -113,7 +113,8 @@ def _text(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4f}".rstrip("0").rstrip(".")
-    return str(value)
+    # what others named their runs must neither break a table nor command the terminal
+    return "".join(c if c.isprintable() or c in "\u3000" else repr(c)[1:-1] for c in str(value))
 
 
 def _is_number(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,12 +19,16 @@ from headway.client.flowfile import check, load, prepare
 from headway.client.main import Client
 from headway.errors import FailedError, NotFoundError
 from headway.rules import flow as rules
+from headway.rules.capacity import require_room
+from headway.rules.nearest import unknown
+from headway.rules.records import Node, Spec
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
 from headway.wire.runs import JobView
 
 #: seconds between looks at a stage that runs
 LOOK = 0.25
 _ENDED = ("succeeded", "failed", "stopped")
+_OF_NODE = {"name", "engine", "cpus", "memory_bytes", "accelerators", "declared"}
 
 
 class Reporter(Protocol):
@@ -93,14 +97,30 @@ class FlowRunner:
         Raises UsageError for a stage that the file has not, FailedError when a stage fails.
         """
         if only is not None and only not in self.flow.stages:
-            from headway.rules.nearest import unknown
-
             raise unknown("stage", only, self.flow.stages, self.file.name)
+        self.check_room()
         for stage in self.flow.stages:
             getattr(self, f"do_{stage}")()
             if stage == only:
                 break
         return self.outcomes
+
+    def check_room(self) -> None:
+        """That the specs of all stages are there and fit a node, before the first stage is begun.
+
+        Raises UsageError naming the nearest spec, or RefusedError when no node could ever hold one.
+        """
+        specs = {s.name: Spec(**{**s.model_dump(), "price_hour": 0}) for s in self.client.platform.specs()}
+        nodes = [Node(address="", seen_at=0.0, **n.model_dump(include=_OF_NODE)) for n in self.client.platform.nodes()]
+        for name in ("train", "evaluate", "endpoint"):
+            stage = getattr(self.flow, name)
+            if stage is None:
+                continue
+            found = specs.get(stage.spec)
+            if found is None:
+                raise unknown("spec", stage.spec, specs, f"{self.file.name}: {name}.spec")
+            given = {k: getattr(stage, k, None) for k in ("cpus", "memory_bytes", "accelerators")}
+            require_room(replace(found, **{k: v for k, v in given.items() if v is not None}), nodes)
 
     def _finish(self, outcome: Outcome) -> Outcome:
         self.outcomes.append(outcome)

@@ -56,8 +56,8 @@ class Desk:
     #: monotonic time of the lease's last renewal, taken before it was asked for
     renewed: float = field(default_factory=time.monotonic)
     quiet: Quiet = field(default_factory=Quiet)
-    _said: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _said: set[str] = field(default_factory=set, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def now(self) -> float:
         return self.services.clock()
@@ -102,7 +102,7 @@ class Desk:
             raise
         except Exception as error:
             if self.quiet.due(f"{what}: {error!r}"):
-                _log.exception("%s: left out: %r", what, error)
+                _log.exception("%s failed, the others go on: %r", what, error)
 
     @contextmanager
     def apply(self) -> Iterator[Transaction]:

@@ -209,7 +209,7 @@ class Reap(Loop):
         topics: set[str] = set()
         for event in seen.events:
             # one that nobody can understand is left out, and the cursor moves on
-            with self.desk.isolated(f"event {event} of attempt {attempt.id}", tx):
+            with self.desk.isolated(f"event {event.get('event')!r} of attempt {attempt.id}", tx):
                 after = self._event(tx, attempt, run, event)
                 follows = owners.take_in(tx, after[1], after[0], event, self.desk.now())
                 (attempt, run), topics = after, topics | follows

@@ -122,7 +122,7 @@ class LocalEngine(Engine):
         try:
             raw = yaml.safe_load(file.read_text(encoding="utf-8")) or []
             nodes = raw["nodes"] if isinstance(raw, dict) else raw
-            return [
+            found = [
                 Node(
                     name=str(node.get("name", f"{self._node_name}-{position}")),
                     engine=self.name,
@@ -143,9 +143,15 @@ class LocalEngine(Engine):
                 )
                 for position, node in enumerate(nodes)
             ]
+            for node in found:
+                if not (math.isfinite(node.cpus) and node.cpus > 0 and node.memory_bytes > 0):
+                    raise ValueError(f"node {node.name!r} has no CPUs or no memory")
+            if len({node.name for node in found}) < len(found):
+                raise ValueError("two nodes have the same name")
+            return found
         except (KeyError, TypeError, ValueError, AttributeError, UsageError, yaml.YAMLError) as error:
             raise UsageError(
-                f"{file} does not declare nodes: {getattr(error, 'message', error)}",
+                f"{file} does not declare nodes: {str(getattr(error, 'message', error)).rstrip('.')}.",
                 "Write a list of {name, cpus, memory, accelerators: [{kind, memory}]}.",
             ) from None
 

@@ -75,7 +75,7 @@ class Gateway:
         self._api = _address(settings.api_url)
         self._console = None if settings.console_url is None else _address(settings.console_url)
         self._upstream = Upstream()
-        self._balance = Balance()
+        self.balance = Balance()
         self._table: RouteTable | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -97,7 +97,7 @@ class Gateway:
                 settings = self.settings
                 # made here: on Python 3.10 its locks belong to the loop that they are made in
                 self._table = RouteTable(self._upstream, self._api, settings.service_token, settings.hints)
-                self._table.changed = self._balance.keep
+                self._table.changed = self.balance.keep
                 await self._table.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
@@ -145,14 +145,14 @@ class Gateway:
         route = await self._table.authorised(name, get(scope["headers"], b"authorization"))
         target = _target(scope, b"/" + b"/".join(segments[2:]))
         exchange = Exchange(scope, receive, send, identity, self.settings.endpoint_timeout, from_replica=True)
-        for replica in self._balance.order(route):
+        for replica in self.balance.order(route):
             try:
-                with self._balance.using(replica):
+                with self.balance.using(replica):
                     await self._to_replica(exchange, route, replica, target)
                 return
             except Refused as error:
                 # nothing was sent, so another one may take it
-                self._balance.refused(replica)
+                self.balance.refused(replica)
                 log.info("Run %d of endpoint %s: %s.", replica.run, name, error)
             except UpstreamError as error:
                 raise _problem(f"replica (run {replica.run})", error) from error

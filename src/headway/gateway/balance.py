@@ -32,6 +32,11 @@ class Balance:
         turned = replicas[start:] + replicas[:start]
         return sorted(turned, key=lambda r: (self._refused.get(r.address, 0.0) > now, self._busy[r.address]))
 
+    @property
+    def busy(self) -> dict[str, int]:
+        """Requests under way by the replica's address; an idle one is not in it."""
+        return dict(self._busy)
+
     def refused(self, replica: Replica) -> None:
         self._refused[replica.address] = time.monotonic() + _REST
 

@@ -130,8 +130,9 @@ class Attempt:
 FOREVER = "import time; print('up', flush=True)\nwhile True: time.sleep(0.1)"
 #: the same, with a child that left for a session of its own
 WITH_SESSION = (
-    "import os, time\nif os.fork() == 0:\n    os.setsid()\n    print(f'child={os.getpid()}', flush=True)\n"
-    "    while True: time.sleep(0.1)\nprint('up', flush=True)\nwhile True: time.sleep(0.1)"
+    # whole lines in one write each: unbuffered, `print` writes the newline apart, and two processes would mix them up
+    "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.write(1, f'child={os.getpid()}\\n'.encode())\n"
+    "    while True: time.sleep(0.1)\nos.write(1, b'up\\n')\nwhile True: time.sleep(0.1)"
 )
 #: the same, deaf to SIGTERM
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER

@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from headway.errors import UsageError
+
+#: what a column of whole numbers holds
+_LARGEST = 2**63 - 1
+#: how deep lists and mappings may lie in each other; JSON is not written much deeper by what answers with it
+_DEEPEST = 64
 
 
 class Request(BaseModel):
-    """Asked of the API: an unknown key is an error."""
+    """Asked of the API: an unknown key is an error, and so is a value that no record can give back as it was."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keepable(cls, given: Any) -> Any:
+        """Raises UsageError; one such value in a record would make every listing with it fail."""
+        _check(given, "")
+        return given
+
+
+def _check(value: Any, where: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise UsageError(f"{where[:80]} is nested more than {_DEEPEST} deep.", "Make it flatter.")
+    if isinstance(value, str):
+        _check_text(value, where)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise UsageError(f"{where or 'The number'} is {value}.", "Give a finite number.")
+    elif isinstance(value, int):
+        if abs(value) > _LARGEST:
+            raise UsageError(f"{where or 'The number'} is too large.", "Give a smaller number.")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check(key, where, depth)
+            _check(inner, f"{where}.{key}" if where else str(key), depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check(inner, where, depth + 1)
+
+
+def _check_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise UsageError(f"{where or 'The text'}: {text[:80]!r} holds a zero byte.", "Take it out.")
+    # half of a surrogate pair, which JSON can name, is nothing that can be written anywhere
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        raise UsageError(f"{where or 'The text'}: {text[:80]!a} is not Unicode text.", "Correct that value.")
 
 
 class Answer(BaseModel):

@@ -21,6 +21,28 @@ from headway.testing.services import open_services
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        '"command": ["\\ud800"]',
+        '"command": ["x"], "parameters": {"a": NaN}',
+        '"command": ["x"], "parameters": {"a": [{"b": 1e999}]}',
+        '"command": ["x"], "parameters": {"\\udfff": 1}',
+        '"command": ["x"], "max_duration": 1e999',
+        f'"command": ["x"], "parameters": {{"a": {"[" * 500}{"]" * 500}}}',
+        '"command": ["x"], "grace": 1e999',
+    ],
+)
+def test_what_no_listing_could_show_is_refused(admin: httpx.Client, value: str) -> None:
+    """One such value in the record would make each listing of its project fail from then on."""
+    answer = admin.post(
+        "/projects/default/jobs", content=f'{{"held": true, {value}}}', headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["code"] == "usage"
+    assert admin.get("/projects/default/runs").status_code == 200
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body", "status", "code", "words"),
     [
         ("POST", "jobs", {"command": ["x"], "priorty": 3}, 422, "unknown_key", "priority"),
@@ -38,6 +60,10 @@ from headway.testing.services import open_services
         ("PUT", "quota", {"quota_files": -1}, 422, "usage", "-1"),
         ("GET", "runs?sate=live", None, 422, "unknown_parameter", "state"),
         ("GET", "runs?limit=0", None, 422, "usage", "limit"),
+        ("GET", "runs?before=99999999999999999999", None, 422, "usage", "too large"),
+        ("GET", "jobs/99999999999999999999", None, 422, "usage", "too large"),
+        ("POST", "jobs", {"command": ["x"], "retries": 10**20}, 422, "usage", "too large"),
+        ("POST", "jobs", {"command": ["x"], "name": "a\0"}, 422, "usage", "zero byte"),
         ("GET", "bill?since=2026-01-01T00:00:00", None, 422, "usage", "zone"),
         ("GET", "jobs/x", None, 422, "usage", "'x'"),
         ("GET", "nothing", None, 404, "not_found", "nothing"),

@@ -65,3 +65,18 @@ def test_nodes_yaml_in_the_home_is_found(tmp_path: Path) -> None:
 def test_flags_of_gives_the_same_settings_to_another_process(tmp_path: Path) -> None:
     settings = config.load({"home": tmp_path, "port": 0, "currency": "EUR"}, {}).settings
     assert config.load({}, config.flags_of(settings)).settings == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"root: 5\n", "root 5"),
+        (b"cache: [1]\n", "cache"),
+        (b"node_file: {a: 1}\n", "node_file"),
+        (b"\xff\xfe", "UTF-8"),
+    ],
+)
+def test_a_file_that_holds_no_paths_is_one_sentence(tmp_path: Path, text: bytes, words: str) -> None:
+    (tmp_path / "config.yaml").write_bytes(text)
+    with pytest.raises(UsageError, match=words):
+        config.load({"home": tmp_path}, {})

@@ -51,7 +51,8 @@ def test_a_run_without_retries_is_not_placed_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "price", "micros"), [(3600, 40_000, 40_000), (1, 3600, 1), (0, 99, 0), (1800, 1_200_000, 600_000)]
+    ("seconds", "price", "micros"),
+    [(3600, 40_000, 40_000), (1, 3600, 1), (0, 99, 0), (9, 0, 0), (0.03, 40_000, 1), (1800, 1_200_000, 600_000)],
 )
 def test_amounts(seconds: float, price: int, micros: int) -> None:
     assert billing.amount(seconds, price) == micros
