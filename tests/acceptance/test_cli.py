@@ -37,6 +37,23 @@ def test_submit_and_follow_ends_as_the_job_ends(server: Server) -> None:
     assert "7" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("spec", "code", "words"), [("smal", 2, "Did you mean small?"), ("gpu", 3, "asked 1 GPUs; the largest node has 0.")]
+)
+def test_a_flow_with_a_spec_that_cannot_be_had_begins_nothing(
+    server: Server, tmp_path: Path, spec: str, code: int, words: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_text("a")
+    (tmp_path / "flow.yaml").write_text(
+        f"dataset: {{name: never, path: data}}\ntrain: {{command: python -V, spec: {spec}, data: never}}\n"
+    )
+    done = server.cli("run", str(tmp_path / "flow.yaml"))
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "never" not in server.cli("dataset", "ls").stdout
+
+
 def test_logs(server: Server, job: int) -> None:
     assert server.cli("logs", str(job)).stdout.splitlines()[0] == "hello"
     assert server.cli("logs", str(job), "--follow").stdout.splitlines()[0] == "hello"

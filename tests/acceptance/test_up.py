@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from headway.protocol import identity
 
@@ -98,6 +99,35 @@ def test_a_home_from_a_newer_version_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stderr
     assert done.stderr.count("\n") == 1
     assert "newer headway" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("config.yaml", "database: mysql://x", "'mysql'"),
+        ("config.yaml", "objects: ftp://x", "'ftp://x'"),
+        ("nodes.yaml", "nodes: 5", "nodes.yaml"),
+    ],
+)
+def test_settings_that_no_part_can_use_are_one_sentence(tmp_path: Path, file: str, text: str, words: str) -> None:
+    (tmp_path / file).write_text(f"{text}\n")
+    for more in ([], ["--detach"]):
+        done = up(tmp_path, "--port", "0", *more)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+        assert words in done.stderr
+    assert not (tmp_path / "up.json").exists()
+
+
+def test_a_part_that_refuses_later_does_not_take_the_others_along(fresh: Server) -> None:
+    (fresh.home / "nodes.yaml").write_text("nodes: 5\n")
+    os.kill(parts(fresh)["controller"], signal.SIGKILL)
+    log = fresh.home / "log" / "headway.log"
+    eventually(lambda: "does not declare nodes" in log.read_text(), seconds=20)
+    with fresh.client() as client:
+        assert client.platform.health().status == "ok"
+    (fresh.home / "nodes.yaml").write_text("[{name: a, cpus: 1, memory: 1GiB}]\n")
+    eventually(lambda: fresh.up()["parts"]["controller"]["ready"], seconds=20)
 
 
 def test_status(server: Server) -> None:

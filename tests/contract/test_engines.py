@@ -93,7 +93,18 @@ def test_declared_nodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["- {cpus: many, memory: 1GiB}", "- {memory: 1GiB}", "[", "- 3", "- {cpus: 1, memory: 1 acre}"]
+    "text",
+    [
+        "- {cpus: many, memory: 1GiB}",
+        "- {memory: 1GiB}",
+        "[",
+        "- 3",
+        "nodes: 5",
+        "- {cpus: 1, memory: 1 acre}",
+        "- {cpus: -1, memory: 1GiB}",
+        "- {cpus: .nan, memory: 1GiB}",
+        "- {name: a, cpus: 1, memory: 1GiB}\n- {name: a, cpus: 1, memory: 1GiB}",
+    ],
 )
 def test_a_node_file_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "nodes.yaml"

@@ -26,6 +26,8 @@ from headway.store.base import Transaction
 
 #: an attempt whose runner was never seen for that long is started again
 START_PATIENCE = 20.0
+#: an attempt whose folder is gone for that long has ended: its runner has seen it too, and used up its grace period
+REMOVED_PATIENCE = 60.0
 #: an exit.json that cannot be read for that long never will be: its attempt is lost
 READ_PATIENCE = 10.0
 #: all that lives is looked at this often, whatever runners say meanwhile
@@ -137,6 +139,8 @@ class Reap(Loop):
             end = self._read_end(attempt, observation, folder)
         elif observation.presence is Presence.LOST:
             end = self._sweep(attempt, observation, "Its runner is gone without a word.")
+        elif self._lasts(attempt.id, "folder", self._removed(attempt, observation), REMOVED_PATIENCE):
+            end = self._lost(attempt, observation, "Its folder was removed.")
         # after the end and the sweep: nobody adds to the files any more
         found: list[dict[str, Any]] = []
         cursors = list(attempt.cursors)
@@ -148,6 +152,11 @@ class Reap(Loop):
                     break
                 cursors[index] = cursor
         return Seen(attempt, observation, found, cursors, end)
+
+    def _removed(self, attempt: Attempt, observation: Observation) -> bool:
+        """Whether the folder of an attempt that ran is gone, while the root that it lay in is there."""
+        gone = observation.presence is Presence.UNKNOWN and attempt.started_at is not None
+        return gone and (self.desk.services.root / "attempts").is_dir()
 
     def _read_end(self, attempt: Attempt, observation: Observation, folder: AttemptFolder) -> Exit | None:
         try:

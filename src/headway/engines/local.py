@@ -196,11 +196,14 @@ class LocalEngine(Engine):
         folder = self._folder(attempt)
         if not folder.path.exists() or folder.node(0).exit.exists():
             return
-        if grace < _grace(folder):
-            write_json(folder.stop, {"grace": grace, "cause": cause, "message": message, "at": time.time()})
-        runner = _runner(folder.node(0))
-        if runner is not None:
-            identity.send_signal(runner, signal.SIGTERM)
+        try:
+            if grace < _grace(folder):
+                write_json(folder.stop, {"grace": grace, "cause": cause, "message": message, "at": time.time()})
+        finally:
+            # also when a full disk did not take our words: the runner then stops for the reason "stopped"
+            runner = _runner(folder.node(0))
+            if runner is not None:
+                identity.send_signal(runner, signal.SIGTERM)
 
     def sweep(self, attempt: str) -> None:
         folder = self._folder(attempt)

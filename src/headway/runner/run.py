@@ -272,7 +272,7 @@ class Runner:
             later = 0
         if later > self.launch.number:
             self._ask_to_end(Cause.FENCED, f"attempt {later} of this run has taken over.", 0.0)
-        if self.stop_seen:
+        if self.stop_seen and not signalled:
             return
         try:
             asked = layout.read_json(os.path.join(self.folder, layout.STOP))
@@ -282,17 +282,19 @@ class Runner:
             if not signalled:
                 return
             asked = {}
+        grace = asked.get("grace")
+        seconds = float(grace) if isinstance(grace, (int, float)) else self.launch.grace
+        if self.stop_seen:
+            # asked once more: only a shorter grace period changes anything
+            if self.kill_at is not None:
+                self._kill_by(seconds)
+            return
         self.stop_seen = True
         try:
             cause = Cause(asked.get("cause"))
         except ValueError:
             cause = Cause.STOPPED
-        grace = asked.get("grace")
-        self._ask_to_end(
-            cause,
-            str(asked.get("message") or "asked to stop."),
-            float(grace) if isinstance(grace, (int, float)) else self.launch.grace,
-        )
+        self._ask_to_end(cause, str(asked.get("message") or "asked to stop."), seconds)
 
     def _check_folder(self) -> None:
         """An attempt whose folder was removed can be neither seen nor stopped any more: it ends by itself."""

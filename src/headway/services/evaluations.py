@@ -289,7 +289,7 @@ def retry(ctx: Services, caller: Caller, project: str, evaluation_id: int) -> Ev
         if evaluation.state in (EvaluationState.FAILED, EvaluationState.STOPPED):
             tx.evaluations.reset_cells(evaluation.id)
             tx.evaluations.change(
-                evaluation.id, state=EvaluationState.RUNNING, reason="", remedy="", cause=None, ended_at=None
+                evaluation.id, state=EvaluationState.RUNNING, reason="", remedy="", cause=None, ended_at=None, rounds=0
             )
         shown = view(ctx, tx, find(tx, home, evaluation_id), home.name)
     ctx.hint("evaluation", evaluation_id)

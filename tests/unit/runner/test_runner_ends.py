@@ -72,6 +72,15 @@ def test_a_request_from_before_the_start_is_honoured(make: Make) -> None:
     assert attempt.lines() == []
 
 
+def test_asked_again_with_less_patience_it_ends_sooner(make: Make) -> None:
+    attempt = make(python(STUBBORN)).start()
+    attempt.said("up")
+    attempt.stop(grace=3600.0)
+    eventually(lambda: attempt.events("stopping"), "the first request")
+    attempt.stop(grace=0.0)
+    assert attempt.exit().cause is Cause.STOPPED
+
+
 @pytest.mark.parametrize("asked", [{}, {"cause": "whim"}, {"grace": "soon", "message": None}])
 def test_a_request_that_is_odd_stops_all_the_same(make: Make, asked: dict[str, object]) -> None:
     attempt = make(python(FOREVER), grace=2.0).start()
