@@ -105,7 +105,7 @@ def test_the_stop_file_and_the_event_come_with_the_request(make: Make) -> None:
 
 
 def test_a_process_left_in_the_background_does_not_outlive_the_run(make: Make) -> None:
-    attempt = make(python(WITH_SESSION.replace("print('up', flush=True)", "raise SystemExit"))).start()
+    attempt = make(python(WITH_SESSION.replace(r"os.write(1, b'up\n')", "raise SystemExit"))).start()
     assert attempt.exit().cause is Cause.DONE
     assert attempt.processes() == []
 
