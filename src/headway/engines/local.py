@@ -217,7 +217,7 @@ class LocalEngine(Engine):
         runner = _runner(folder.node(0))
         if runner is not None and identity.alive(runner):
             return
-        marker = f"{names.ATTEMPT}={attempt}".encode()
+        marker = f"{names.ATTEMPT_PATH}={os.path.realpath(folder.path)}".encode()
         for _ in range(20):  # what forks while we look is found the next time
             left = [pid for pid in psutil.pids() if marker in _environment(pid)]
             if not left:

@@ -6,6 +6,8 @@ from __future__ import annotations
 RUN = "HEADWAY_RUN"
 #: attempt id, "<run>-<number>"
 ATTEMPT = "HEADWAY_ATTEMPT"
+#: the attempt's folder, resolved: tells the processes of one attempt from those of another home's attempt of that id
+ATTEMPT_PATH = "HEADWAY_ATTEMPT_PATH"
 #: folder (or, for several datasets, parent of folders) with the run's data, read only
 DATA_PATH = "DATA_PATH"
 #: folder for whatever the run leaves; kept over attempts

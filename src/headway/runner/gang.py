@@ -79,6 +79,7 @@ class Gang:
             **launch.environment,
             names.RUN: str(launch.run),
             names.ATTEMPT: launch.attempt,
+            names.ATTEMPT_PATH: os.path.realpath(os.path.dirname(self._report.folder)),
             names.CHANNEL: os.path.join(sockets, "channel"),
             names.HELPER: os.path.join(sockets, "helper"),
             names.STOP_FILE: os.path.join(sockets, "stop"),

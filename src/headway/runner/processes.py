@@ -87,9 +87,21 @@ def _become(
     os.execvpe(command[0], command, environment)
 
 
-def tree(root: int, besides: int | None = None) -> list[int]:
-    """All that `root` started, and what those started, zombies too; without `besides` and what that one started."""
-    listed = os.path.exists(f"/proc/{root}/task/{root}/children")
+def childless() -> bool:
+    """Whether we have no child at all, zombies included."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def tree(root: int, besides: int | None = None, *, thorough: bool = False) -> list[int]:
+    """All that `root` started, and what those started, zombies too; without `besides` and what that one started.
+
+    thorough: looks at every process. The kernel's lists of children are quick, but may leave one out while another ends.
+    """
+    listed = not thorough and os.path.exists(f"/proc/{root}/task/{root}/children")
     scanned = {} if listed else _by_parent()
     found: list[int] = []
     left = [root]

@@ -252,6 +252,8 @@ class Runner:
         helper = self.helper.pid if self.helper is not None else None
         for _ in range(200):
             left = processes.tree(os.getpid(), helper)
+            if not left and not (helper is None and processes.childless()):
+                left = processes.tree(os.getpid(), helper, thorough=True)
             if not left:
                 return
             for pid in left:
@@ -336,6 +338,7 @@ class Runner:
         environment = {
             **os.environ,
             names.ATTEMPT: self.launch.attempt,
+            names.ATTEMPT_PATH: os.path.realpath(self.folder),
             names.HELPER: os.path.join(self.report.sockets, "helper"),
         }
         command = [*self.launch.helper, self.folder]

@@ -14,6 +14,7 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -108,7 +109,7 @@ class Attempt:
 
     def processes(self) -> list[int]:
         """Ids of the living processes that belong to it."""
-        marker, found = f"{names.ATTEMPT}={self.id}".encode(), []
+        marker, found = f"{names.ATTEMPT_PATH}={os.path.realpath(self.folder.path)}".encode(), []
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
             with contextlib.suppress(OSError):
                 if marker in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") and identity.of(pid):
@@ -291,6 +292,23 @@ class EngineContract:
         assert not identity.alive(child)
         engine.sweep(attempt.id)
         assert attempt.presence is Presence.LOST
+
+    def test_sweep_touches_no_attempt_of_that_id_in_another_root(
+        self, engine: Engine, make: Callable[..., Attempt], tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        attempt = make(python(WITH_SESSION)).start()
+        child = identity.of(attempt.number("child"))
+        assert child is not None
+        twin = dict(os.environ, HEADWAY_ATTEMPT=attempt.id)
+        twin["HEADWAY_ATTEMPT_PATH"] = str(tmp_path_factory.mktemp("other") / "attempts" / attempt.id)
+        with subprocess.Popen([sys.executable, "-c", "input()"], env=twin, stdin=subprocess.PIPE) as other:
+            identity.send_signal(attempt.runner(), signal.SIGKILL)
+            eventually(lambda: attempt.presence is Presence.LOST, "the loss")
+            engine.sweep(attempt.id)
+            eventually(lambda: not attempt.processes(), "the end of all processes")
+            assert other.poll() is None
+            other.communicate(b"\n")
+            assert other.returncode == 0
 
     def test_a_reused_process_id_is_not_the_runner(self, make: Callable[..., Attempt]) -> None:
         attempt = make(python(FOREVER)).start()
