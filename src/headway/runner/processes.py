@@ -99,7 +99,7 @@ def childless() -> bool:
 def tree(root: int, besides: int | None = None, *, thorough: bool = False) -> list[int]:
     """All that `root` started, and what those started, zombies too; without `besides` and what that one started.
 
-    thorough: looks at every process. The kernel's lists of children are quick, but may leave one out while another ends.
+    thorough: looks at every process. The kernel's lists of children are quick, but may miss one while another ends.
     """
     listed = not thorough and os.path.exists(f"/proc/{root}/task/{root}/children")
     scanned = {} if listed else _by_parent()
