@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from pydantic import BaseModel
 
-from headway.client.transport import ServerEvent, error_of, options, unreachable
+from headway.client.transport import EventReader, ServerEvent, error_of, options, unreachable
 from headway.errors import UnreachableError
 from headway.wire.people import Health, Me, ProjectView
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
@@ -168,20 +168,9 @@ class AsyncClient:
                     await response.aread()
                     raise error_of(response)
                 yield ServerEvent("open", "", "")
-                event, data, identity = "message", list[str](), ""
+                reader = EventReader()
                 async for line in response.aiter_lines():
-                    if not line:
-                        if data or event != "message":
-                            yield ServerEvent(event, "\n".join(data), identity)
-                        event, data = "message", []
-                        continue
-                    name, _, value = line.partition(":")
-                    value = value.removeprefix(" ")
-                    if name == "event":
-                        event = value
-                    elif name == "data":
-                        data.append(value)
-                    elif name == "id":
-                        identity = value
+                    if (event := reader.feed(line)) is not None:
+                        yield event
         except (httpx.HTTPError, UnreachableError):
             return

@@ -182,20 +182,33 @@ class Transport:
             response.close()
 
 
-def parse_events(lines: Iterator[str]) -> Iterator[ServerEvent]:
-    """Server-sent events out of text lines; comments (keep-alives) are left out."""
-    event, data, identity = "message", list[str](), ""
-    for line in lines:
+class EventReader:
+    """Server-sent events out of text lines, one line at a time; comments (keep-alives) are left out."""
+
+    def __init__(self) -> None:
+        self._event, self._data, self._identity = "message", list[str](), ""
+
+    def feed(self, line: str) -> ServerEvent | None:
+        """The event that `line` completes, if it completes one."""
         if not line:
-            if data or event != "message":
-                yield ServerEvent(event, "\n".join(data), identity)
-            event, data = "message", []
-            continue
+            whole = ServerEvent(self._event, "\n".join(self._data), self._identity)
+            empty = not self._data and self._event == "message"
+            self._event, self._data = "message", []
+            return None if empty else whole
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "event":
-            event = value
+            self._event = value
         elif name == "data":
-            data.append(value)
+            self._data.append(value)
         elif name == "id":
-            identity = value
+            self._identity = value
+        return None
+
+
+def parse_events(lines: Iterator[str]) -> Iterator[ServerEvent]:
+    """Every event in `lines`."""
+    reader = EventReader()
+    for line in lines:
+        if (event := reader.feed(line)) is not None:
+            yield event
