@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 3.0
 USAGE_SECONDS = 5.0
+#: less free space than this is a full disk
+FULL_BYTES = 64 << 10
 #: how often memory is looked at where it is limited
 MEMORY_SECONDS = 1.0
 #: how long the output of processes that cannot be killed is waited for
@@ -427,7 +429,16 @@ class Runner:
         elif failure[1] < 0:
             self._end(Cause.KILLED, f"rank {failure[0]} died of {_signal_name(-failure[1])}.")
         else:
-            self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}.")
+            self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}.{self._full()}")
+
+    def _full(self) -> str:
+        """A sentence when the disk that the attempt writes to is full: likely why a process failed."""
+        disk = os.statvfs(self.folder)
+        if disk.f_bavail * disk.f_frsize < FULL_BYTES:
+            return f" No space is left under {self.folder}."
+        if disk.f_files and disk.f_favail == 0:
+            return f" No inode is left under {self.folder}."
+        return ""
 
     def _end(self, cause: Cause, message: str) -> None:
         """Writes an `Exit` (`protocol.exits`)."""

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from headway.engines.local import LocalEngine
 from headway.protocol import hints, identity
 from headway.protocol.exits import Cause
 from headway.protocol.files import read_json, read_records, write_json
@@ -70,6 +72,26 @@ def test_a_request_from_before_the_start_is_honoured(make: Make) -> None:
     end = attempt.start().exit()
     assert (end.cause, end.message, end.launched) == (Cause.STOPPED, "no longer wanted.", None)
     assert attempt.lines() == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting a tmpfs needs root")
+def test_a_failure_on_a_full_disk_names_the_disk(tmp_path: Path) -> None:
+    root = tmp_path / "small"
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(root)], check=True)
+    try:
+        heap = root / "heap"
+        code = f"import time\nwith open({str(heap)!r}, 'wb', 0) as file:\n    while True: file.write(bytes(4096))"
+        attempt = Attempt(LocalEngine(root), root, python(code)).start()
+        # the runner cannot even write the end: it sleeps between its tries, until there is room
+        asleep = Path(f"/proc/{attempt.runner().pid}/wchan")
+        eventually(lambda: heap.exists() and "nanosleep" in asleep.read_text(), "the runner to wait for room")
+        heap.unlink()
+        end = attempt.exit()
+        assert end.cause is Cause.EXIT
+        assert "No space is left" in end.message
+    finally:
+        subprocess.run(["umount", "-l", str(root)], check=True)
 
 
 def test_asked_again_with_less_patience_it_ends_sooner(make: Make) -> None:
