@@ -62,7 +62,10 @@ def show(evaluation: EvaluationId, as_json: common.AsJson = False) -> None:
         return
     common.print_fields(summary(view))
     heatmap(cells)
-    common.next_step(f"headway eval cells {view.id} --json", f"headway model register NAME --job {view.job}")
+    if view.invalid:
+        common.next_step(f"headway eval cells {view.id} --state invalid")
+    else:
+        common.next_step(f"headway eval cells {view.id} --json", f"headway model register NAME --job {view.job}")
 
 
 def heatmap(cells: list[CellView]) -> None:
@@ -122,7 +125,7 @@ def cells(
         found = [c for c in client.evaluations.cells(evaluation) if state in (None, c.state)]
     common.print_listing(
         found,
-        ["cell", "checkpoint", "case", "state", "score", "ran", "seconds", "path"],
+        ["cell", "checkpoint", "case", "state", "score", "ran", "seconds", "path or reason"],
         [
             [
                 c.id,
@@ -143,7 +146,7 @@ def cells(
 
 @app.command()
 def retry(evaluation: EvaluationId, as_json: common.AsJson = False) -> None:
-    """Try the cells of a failed or stopped evaluation that are not valid again."""
+    """Try the cells of a failed or stopped evaluation that are not valid again, with the code that it was made with."""
     with common.client() as client:
         view = client.evaluations.retry(evaluation)
     if as_json:

@@ -43,7 +43,7 @@ def run(
 
 
 def plan(file: File, as_json: common.AsJson = False) -> None:
-    """Say what `headway run FILE` would do; nothing is started and no server is needed."""
+    """Check a flow and say what its stages do, not which of them are done already; no server is needed."""
     from headway.client import flowfile
 
     steps = flowfile.plan(file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,6 +51,15 @@ def versions(
     ls(name, as_json)
 
 
+def _origin(source: dict[str, Any]) -> str:
+    """What a reader wants of where a version comes from; `--json` has all."""
+    said = {**source, "data": " ".join(source.get("datasets") or []), "code": str(source.get("snapshot") or "")[:12]}
+    keys = ("job", "checkpoint", "evaluation", "case", "score", "data", "code")
+    return ", ".join(
+        f"{k} {said[k]:.4g}" if k == "score" else f"{k} {said[k]}" for k in keys if said.get(k) not in (None, "")
+    )
+
+
 @app.command()
 def show(
     reference: Annotated[str, typer.Argument(help="Name, or NAME@VERSION.", show_default=False)],
@@ -73,7 +82,7 @@ def show(
             "model": f"{view.name}@{view.version}",
             "state": view.state,
             "reason": view.reason,
-            "from": ", ".join(f"{k} {v}" for k, v in view.source.items() if v not in (None, [], "")),
+            "from": _origin(view.source),
             "format": view.format,
             "size": render_size(view.bytes),
             "sha256": view.sha256,

@@ -22,6 +22,7 @@ from headway.rules import flow as rules
 from headway.rules.capacity import require_room
 from headway.rules.nearest import unknown
 from headway.rules.records import Node, Spec
+from headway.rules.units import render_duration
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
 from headway.wire.runs import JobView
 
@@ -375,7 +376,9 @@ class FlowRunner:
         assert stage is not None and self.model is not None
         began = time.monotonic()
         model = f"{self.model.name}@{self.model.version}"
-        self.reporter.begin("endpoint", f"headway endpoint deploy {stage.name} --model {model} --spec {stage.spec}")
+        limit = f" --max-duration {render_duration(stage.max_duration)}" if stage.max_duration else ""
+        words = f"{stage.name} --model {model} --replicas {stage.replicas} --spec {stage.spec}{limit}"
+        self.reporter.begin("endpoint", f"headway endpoint deploy {words}")
         before = self._endpoint(stage.name)
         if before is not None and before.state == "failed":
             self.reporter.note("endpoint", f"{stage.name} failed before ({before.reason}); starting it anew")

@@ -13,6 +13,7 @@ from typing import Any
 from headway.errors import FailedError, UsageError
 from headway.rules import flow as rules
 from headway.rules.nearest import unknown
+from headway.rules.units import render_duration
 
 
 def load(file: Path) -> rules.Flow:
@@ -78,9 +79,10 @@ def plan(file: Path) -> list[dict[str, str]]:
         does = f"push {flow.dataset.path} as {flow.dataset.name}"
         found.append({"stage": "dataset", "does": does if there else f"run `{flow.dataset.prepare}`, then {does}"})
     if flow.train:
-        limit = f", at most {flow.train.max_duration:g} s" if flow.train.max_duration else ""
+        limit = f", at most {render_duration(flow.train.max_duration)}" if flow.train.max_duration else ""
         words = shlex.join(rules.fill(flow.train.command, flow.train.parameters))
-        does = f"`{words}` as {flow.train.processes} processes on {flow.train.spec}{limit}"
+        ranks = "1 process" if flow.train.processes == 1 else f"{flow.train.processes} processes"
+        does = f"`{words}` as {ranks} on {flow.train.spec}{limit}"
         found.append({"stage": "train", "does": does})
     if flow.evaluate:
         places = f"{flow.evaluate.workers} x {flow.evaluate.spec}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway import config
-from headway.errors import UnauthorizedError
+from headway.errors import UnauthorizedError, UnreachableError
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,21 @@ class Address:
 def locate(url: str | None = None, token: str | None = None, *, home: Path | None = None) -> Address:
     """The server's address and a token for it.
 
-    Without a URL: HEADWAY_URL, else the URL in HOME/up.json, else the configured host and port. Without a token:
-    HEADWAY_TOKEN, else HOME/admin.token. Raises UnauthorizedError when there is no token anywhere.
+    Without a URL: HEADWAY_URL, else the URL in HOME/up.json. Without a token: HEADWAY_TOKEN, else HOME/admin.token.
+    Raises UnreachableError when no headway runs for the home (its token is never sent to whatever else listens on the
+    usual port), UnauthorizedError when there is no token anywhere.
     """
     settings = config.load({"home": home}).settings
-    url = url or os.environ.get("HEADWAY_URL") or url_of(settings) or f"http://{settings.host}:{settings.port}"
+    url = url or os.environ.get("HEADWAY_URL") or url_of(settings)
+    if not url:
+        raise UnreachableError(
+            f"No headway runs for the home {settings.home}.",
+            "Start one with `headway up`, or set HEADWAY_URL and HEADWAY_TOKEN.",
+            code="not_running",
+        )
     token = token or os.environ.get("HEADWAY_TOKEN") or _read(settings.admin_token_file)
     if not token:
-        # no token and no server looks the same from here, and most often it is the latter
-        raise UnauthorizedError(
-            f"There is no token for {url}.",
-            f"Start headway with `headway up` (its home would be {settings.home}), or set HEADWAY_URL and "
-            "HEADWAY_TOKEN.",
-            code="no_token",
-        )
+        raise UnauthorizedError(f"There is no token for {url}.", "Set HEADWAY_TOKEN.", code="no_token")
     return Address(url.rstrip("/"), token)
 
 

@@ -208,7 +208,9 @@ class Evaluate(Loop):
             evaluation.id,
             state=step.state,
             reason=step.reason,
-            remedy="" if step.state is EvaluationState.SUCCEEDED else "Mend the cause, then retry the evaluation.",
+            remedy=""
+            if step.state is EvaluationState.SUCCEEDED
+            else f"Mend the cause, then `headway eval retry {evaluation.id}`; when it is in the code, evaluate anew.",
             cause=None,
             ended_at=self.desk.now(),
         )

@@ -62,10 +62,10 @@ def test_wrong_usage_exits_2(words: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_no_server_and_no_token(tmp_path: Path) -> None:
+def test_no_server(tmp_path: Path) -> None:
     done = headway("ls", HEADWAY_HOME=str(tmp_path))
-    assert done.returncode == 3
-    assert done.stderr.startswith("error: There is no token")
+    assert done.returncode == 5
+    assert done.stderr.startswith("error: No headway runs for the home")
     assert "headway up" in done.stderr
 
 

@@ -60,11 +60,13 @@ def test_locate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HEADWAY_HOME", str(tmp_path))
     with pytest.raises(UnauthorizedError, match="no token"):
-        locate()
+        locate("http://there")
     (tmp_path / "admin.token").write_text("hw_file\n")
-    assert (locate().url, locate().token) == ("http://127.0.0.1:8400", "hw_file")
+    # a home's token is for the headway that runs there, never for whoever has the usual port
+    with pytest.raises(UnreachableError, match="No headway runs"):
+        locate()
     (tmp_path / "up.json").write_text('{"url": "http://127.0.0.1:9999"}')
-    assert locate().url == "http://127.0.0.1:9999"
+    assert (locate().url, locate().token) == ("http://127.0.0.1:9999", "hw_file")
     monkeypatch.setenv("HEADWAY_URL", "http://there:1/")
     monkeypatch.setenv("HEADWAY_TOKEN", "hw_env")
     assert (locate().url, locate().token) == ("http://there:1", "hw_env")
