@@ -200,7 +200,8 @@ class ProjectQuota:
                     "over_quota",
                     self.folder,
                     f"Project {self.folder.name} may have {limit} {what}: {used} are used, {needed} more are needed.",
-                    f"Raise it (`headway project quota {self.folder.name} --{what} ...`) or remove outputs; work goes on by itself.",
+                    f"Raise it (`headway project quota {self.folder.name}` with --{what}) or remove outputs; "
+                    "work goes on by itself.",
                     {**figures, "waiting": used + needed <= limit},
                 )
 
