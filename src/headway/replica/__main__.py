@@ -1,7 +1,7 @@
 """What a replica's run executes. Everything comes from the environment:
 
 HEADWAY_PREDICTOR       "predictor.py:Digits", in the working folder
-HEADWAY_MODEL_PATH      the model version's folder
+HEADWAY_MODEL_PATH      path of the model version's weights
 HEADWAY_REPLICA_SECRET  what the gateway must send; unset: anybody may ask
 HEADWAY_CHANNEL         the runner's socket; unset: nobody is told
 HEADWAY_REPLICA_HOST, HEADWAY_REPLICA_PORT  where to listen; default 127.0.0.1 and a free port

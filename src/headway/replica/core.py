@@ -3,7 +3,7 @@
 A predictor is a class in the user's code:
 
     class Digits:
-        def load(self, path: str): ...            # the model version's folder; called once, before anything else
+        def load(self, path: str): ...            # path of the model's weights; called once, before anything else
         def preprocess(self, inputs): ...         # optional; what it raises is the caller's fault
         def predict(self, inputs): ...            # what it raises is the predictor's
         def postprocess(self, outputs): ...       # optional
@@ -69,7 +69,7 @@ def find_predictor(name: str, code: Path) -> Any:
         raise UsageError(f"predictor {name!r}: {place} has no class {attribute}.", advice(attribute, classes))
     predictor = found()
     if not callable(getattr(predictor, "load", None)):
-        raise UsageError(f"predictor {name!r} has no method load(path).", "Add one; it gets the model's folder.")
+        raise UsageError(f"predictor {name!r} has no method load(path).", "Add one; it gets the path of the weights.")
     if not any(callable(getattr(predictor, m, None)) for m in ("predict", "predict_batch")):
         raise UsageError(f"predictor {name!r} has no method predict(inputs).", "Add one.")
     return predictor
