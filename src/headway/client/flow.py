@@ -85,8 +85,23 @@ class FlowRunner:
 
     @cached_property
     def code(self) -> snapshot.Snapshot:
-        """The flow's folder without the flow itself: other replicas must not mean another training."""
-        return snapshot.take(self.folder, leave_out=(self.file.name,))
+        """The flow's folder without the flow itself and without its dataset, which runs find in DATA_PATH."""
+        return snapshot.take(self.folder, leave_out=self._no_code)
+
+    @property
+    def _no_code(self) -> tuple[str, ...]:
+        data = os.path.normpath(self.flow.dataset.path) if self.flow.dataset else "."
+        return (self.file.name,) if data == "." else (self.file.name, data)
+
+    def _depends_on(self, command: str, *later: str | None) -> str:
+        """Digest of the code that a stage's outcome depends on: all but the files that only later stages name.
+
+        Mending the predictor must not mean another training. A file that the command names, or that other code
+        imports, counts all the same.
+        """
+        files = tuple(os.path.normpath(name.partition(":")[0]) for name in later if name)
+        unused = snapshot.imported_by_none(self.folder, tuple(f for f in files if f not in command))
+        return snapshot.take(self.folder, leave_out=(*self._no_code, *unused)).digest
 
     @cached_property
     def _uploaded(self) -> str:
@@ -217,7 +232,11 @@ class FlowRunner:
             "retries": stage.retries,
             "snapshot": self.code.digest,
         }
-        return {**request, "key": rules.key("train", request)}
+        evaluate, model = self.flow.evaluate, self.flow.model
+        cases = evaluate.cases if evaluate and isinstance(evaluate.cases, str) else None
+        later = (evaluate.worker if evaluate else None, cases, model.predictor if model else None)
+        inputs = {**request, "snapshot": self._depends_on(str(request["command"]), *later)}
+        return {**request, "key": rules.key("train", inputs)}
 
     def do_train(self) -> Outcome:
         stage = self.flow.train
@@ -280,7 +299,9 @@ class FlowRunner:
             "max_duration": stage.max_duration,
             "retries": stage.retries,
         }
-        return {**request, "key": rules.key("evaluate", request)}
+        predictor = self.flow.model.predictor if self.flow.model else None
+        inputs = {**request, "snapshot": self._depends_on(stage.worker, predictor)}
+        return {**request, "key": rules.key("evaluate", inputs)}
 
     def start_evaluation(self) -> EvaluationView:
         """The evaluation of these inputs, which runs now or has succeeded."""

@@ -6,6 +6,7 @@ import fnmatch
 import hashlib
 import io
 import os
+import re
 import stat
 import subprocess
 import tarfile
@@ -32,14 +33,14 @@ class Snapshot:
 
 
 def take(folder: Path, leave_out: tuple[str, ...] = ()) -> Snapshot:
-    """The snapshot of `folder` as it is now, without the paths in `leave_out`.
+    """The snapshot of `folder` as it is now, without the files and folders in `leave_out`.
 
     Raises UsageError when it is no folder or holds too much.
     """
     folder = folder.absolute()
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder.", "Give the folder with the code.")
-    paths = [p for p in files_of(folder) if p not in leave_out]
+    paths = [p for p in files_of(folder) if not any(p == out or p.startswith(f"{out}/") for out in leave_out)]
     total = sum((folder / p).lstat().st_size for p in paths)
     if total > LIMIT_BYTES:
         biggest = max(paths, key=lambda p: (folder / p).lstat().st_size)
@@ -60,6 +61,15 @@ def files_of(folder: Path) -> list[str]:
     # no checkout (or one that ignores this whole folder) lists nothing; a tracked file may have been removed
     found = [p for p in set(listed.split("\0")) if p and os.path.lexists(folder / p)] if listed else _walk(folder)
     return sorted(p for p in found if not _never(p) and _is_file(folder, p))
+
+
+def imported_by_none(folder: Path, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of `paths` whose module no other Python file under `folder` imports, as far as its text tells."""
+    others = [p for p in files_of(folder) if p.endswith(".py") and p not in paths]
+    text = "\n".join((folder / p).read_text(encoding="utf-8", errors="replace") for p in others)
+    return tuple(
+        p for p in paths if not re.search(rf"(?m)^\s*(?:from|import)\s[^\n#]*\b{re.escape(Path(p).stem)}\b", text)
+    )
 
 
 def _never(path: str) -> bool:

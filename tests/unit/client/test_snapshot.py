@@ -97,3 +97,18 @@ def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         snapshot.take(tmp_path)
     with pytest.raises(UsageError, match="is no folder"):
         snapshot.take(tmp_path / "nowhere")
+
+
+def test_a_file_that_other_code_imports_is_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import net\nfrom lib.shared import x\n")
+    for name in ("net.py", "predictor.py", "shared.py", "cases.yaml"):
+        (tmp_path / name).write_text("# from predictor import nothing\n")
+    named = ("net.py", "predictor.py", "shared.py", "cases.yaml")
+    assert snapshot.imported_by_none(tmp_path, named) == ("predictor.py", "cases.yaml")
+
+
+def test_a_folder_may_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("a")
+    (tmp_path / "data.py").write_text("")
+    assert snapshot.take(tmp_path, leave_out=("data",)).files == 1
