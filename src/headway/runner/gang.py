@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: bytes taken from a pipe at once
 BLOCK = 1 << 16
+#: characters of a last line that go into the reason of a failure
+LAST_WORDS = 300
 
 
 class Gang:
@@ -38,6 +40,8 @@ class Gang:
         self.pids: dict[int, int] = {}
         #: open outputs: fd -> (local rank, stream, splitter)
         self.outputs: dict[int, tuple[int, str, LineSplitter]] = {}
+        #: rank -> last line on stderr
+        self._last_words: dict[int, bytes] = {}
         #: (rank, exit code or minus the signal) of the first that failed
         self.failure: tuple[int, int] | None = None
         #: when the processes were started, seconds since the epoch
@@ -105,6 +109,8 @@ class Gang:
         lines = splitter.feed(block) if block else splitter.end()
         rank = self._rank(local)
         self._log.write(lines, rank, stream)
+        if lines and stream == "e" and lines[-1].strip():
+            self._last_words[rank] = lines[-1]
         if not block:
             del self.outputs[fd]
             self._loop.remove(fd)
@@ -112,6 +118,10 @@ class Gang:
             self._loop.rest(fd)
         if lines and rank == 0 and stream == "o":
             self._take_metrics(lines)
+
+    def last_words(self, rank: int) -> str:
+        """What the rank wrote to stderr last, most often the exception that ended it; "" when it wrote nothing."""
+        return self._last_words.get(rank, b"").decode("utf-8", "replace").strip()[:LAST_WORDS]
 
     def deafen(self) -> None:
         """Closes outputs that something which cannot be killed holds open."""

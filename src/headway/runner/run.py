@@ -429,7 +429,9 @@ class Runner:
         elif failure[1] < 0:
             self._end(Cause.KILLED, f"rank {failure[0]} died of {_signal_name(-failure[1])}.")
         else:
-            self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}.{self._full()}")
+            words = self.gang.last_words(failure[0])
+            end = "." if not words else f": {words}" if words.endswith(".") else f": {words}."
+            self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}{end}{self._full()}")
 
     def _full(self) -> str:
         """A sentence when the disk that the attempt writes to is full: likely why a process failed."""

@@ -28,6 +28,11 @@ def test_one_rank_that_fails_ends_the_gang(make: Make) -> None:
     assert (end.cause, end.code, end.rank) == (Cause.EXIT, 9, 1)
 
 
+def test_the_reason_of_a_failure_has_its_last_words(make: Make) -> None:
+    end = make(python("import sys; print('begins', file=sys.stderr); raise KeyError('learning_rate')")).start().exit()
+    assert end.message == "rank 0 returned 1: KeyError: 'learning_rate'."
+
+
 def test_a_rank_that_returns_0_does_not_end_the_others(make: Make) -> None:
     code = "import os, time\nif os.environ['RANK'] == '0': raise SystemExit\ntime.sleep(0.3)\nprint('last')"
     attempt = make(python(code), processes=2).start()
