@@ -95,6 +95,11 @@ def stop(
         view = client.runs.stop(run, reason=reason, grace=parse_duration(grace, "--grace") if grace else None)
     if as_json:
         common.print_json(view)
+        return
+    if view.ended_at is None:
+        print(f"run {view.id} is asked to stop; it has {view.grace:g} s to save")
+        common.next_step(f"headway logs -f {view.id}")
     else:
         print(f"run {view.id} is {view.state}")
-        common.next_step(f"headway logs {view.id}", f"headway job retry {view.id}")
+        again = view.owner == "job" and view.state in ("failed", "stopped")
+        common.next_step(f"headway logs {view.id}", *([f"headway job retry {view.id}"] if again else []))

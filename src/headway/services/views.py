@@ -63,6 +63,7 @@ def run(
         processes=run.processes,
         priority=run.priority,
         max_duration=run.max_duration,
+        grace=run.grace,
         attempts=run.attempts,
         placement=attempt.placement if attempt else [],
         datasets=[f"{d['dataset']}@{d['version']}" for d in run.datasets],

@@ -58,6 +58,8 @@ class RunView(Answer):
     processes: int
     priority: int
     max_duration: float | None
+    #: seconds from the request to stop to the kill
+    grace: float
     attempts: int
     #: node and accelerators of the newest attempt, when it has one
     placement: list[dict[str, Any]]
