@@ -8,7 +8,6 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -168,10 +167,3 @@ def scalar(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def existing_file(path: Path, what: str) -> Path:
-    """`path`, when it is a file. Raises UsageError."""
-    if not path.is_file():
-        raise UsageError(f"{what} {path} does not exist.", "Give the path of a file.", code="missing_file")
-    return path

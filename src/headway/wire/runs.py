@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import Field
 
 from headway.wire.base import Answer, Request
-from headway.wire.people import NAME
 
 
 class JobRequest(Request):
@@ -187,7 +186,3 @@ class SnapshotView(Answer):
     bytes: int
     commit: str | None
     dirty: bool
-
-
-class EntityName(Request):
-    name: str = Field(pattern=NAME)
