@@ -12,7 +12,7 @@ PREPARED = "prepared"
 #: user processes exist: `pids`
 LAUNCHED = "launched"
 #: a checkpoint was checked: `name`, `path` (under the root), `step`, `epoch`, `metrics`, `bytes`, `sha256`, `format`,
-#: `valid`, `reason`
+#: `valid`, `reason`, `files`, and where the script told it `save_seconds` and `blocked_seconds`
 CHECKPOINT = "checkpoint"
 #: a cell's output was published: `cell`, `publication`, `score`, `scores`, `outputs` [{name, bytes, sha256, kind}],
 #: `path`, `seconds`; or `found` true when it had been published before and was verified again
@@ -32,5 +32,7 @@ LISTENING = "listening"
 READY = "ready"
 #: the attempt was asked to end: `cause`, `grace`
 STOPPING = "stopping"
+#: something that a person should know and that ends nothing: `message`
+WARNING = "warning"
 #: the end, the same as exit.json
 EXIT = "exit"

@@ -53,6 +53,21 @@ class AttemptFolder:
         return self.path / layout.STOP
 
     @property
+    def amended(self) -> Path:
+        """What was changed of a running attempt: `{"max_duration", "grace", "limits"}`, each only when changed."""
+        return self.path / layout.AMENDED
+
+    @property
+    def rendezvous(self) -> Path:
+        """Of several nodes: where the ranks meet, `{"address", "port"}`, written by node 0."""
+        return self.path / layout.RENDEZVOUS
+
+    @property
+    def abort(self) -> Path:
+        """Of several nodes: the first that failed, written once."""
+        return self.path / layout.ABORT
+
+    @property
     def code(self) -> Path:
         """The run's code snapshot, unpacked for this attempt; the working folder."""
         return self.path / "code"

@@ -26,7 +26,11 @@ class Launch:
     cwd: str
     #: processes on each node
     processes: int = 1
-    #: [{"name": str, "address": str, "accelerators": [int, ...]}], one an own runner
+    #: "process": one process a rank, with torch's meaning of RANK and WORLD_SIZE; "node": one launcher (torchrun,
+    #: accelerate, deepspeed) a node, for which RANK and WORLD_SIZE count nodes and NPROC_PER_NODE is `processes`
+    view: str = "process"
+    #: [{"name": str, "address": str, "accelerators": [int, ...], "notice": path or URL | None}], each with a runner of
+    #: its own. notice: exists, or answers 200, once the machine is about to be taken away
     nodes: list[dict[str, Any]] = field(default_factory=list)
     #: running time after which the runner ends the attempt; None: no limit
     max_duration: float | None = None
@@ -34,6 +38,14 @@ class Launch:
     grace: float = 30.0
     #: resident memory over all processes after which the runner ends the attempt; None: not watched
     memory_bytes: int | None = None
+    #: what else ends it; every key may be missing. "idle_output": seconds without a line; "hang": seconds without a
+    #: line and without work; "no_progress": {"metric", "seconds", "mode": "min" | "max"}; "nan": True or a list of
+    #: metrics; "disk_bytes": most that it may have under its folders
+    limits: dict[str, Any] = field(default_factory=dict)
+    #: command before a process id that prints the stacks of that process; None: none is printed
+    stacks: list[str] | None = None
+    #: command of the MLflow-compatible endpoint, started at its first connection; None: there is none
+    tracking: list[str] | None = None
     #: metric patterns for run.log: [{"name": str, "regex": str}] with one group; built-in ones apply besides
     metric_patterns: list[dict[str, str]] = field(default_factory=list)
     #: command of the helper process (headway's own interpreter); None: this attempt needs none

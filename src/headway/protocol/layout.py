@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 LAUNCH = "launch.json"
 FENCE = "fence"
 STOP = "stop.json"
+#: what was changed of a running attempt: `{"max_duration", "grace", "limits"}`, each only when changed
+AMENDED = "amended.json"
+#: of several nodes: where the ranks meet, `{"address", "port"}`, written by node 0
+RENDEZVOUS = "rendezvous.json"
+#: of several nodes: the first that failed, `{"node", "rank", "code", "signal", "cause", "message", "at"}`, written once
+ABORT = "abort.json"
 
 RUNNER = "runner.json"
 DIAG_LOG = "diag.log"

@@ -21,6 +21,8 @@ LOCAL_RANK = "LOCAL_RANK"
 WORLD_SIZE = "WORLD_SIZE"
 LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 NODE_RANK = "NODE_RANK"
+#: processes of each node, for a launcher
+NPROC_PER_NODE = "NPROC_PER_NODE"
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 #: accelerators the run owns, as indices separated by commas; empty when it owns none

@@ -12,9 +12,11 @@ from headway.protocol.exits import Cause
 from headway.rules.access import Role
 from headway.rules.states import (
     AttemptState,
+    Billing,
     CellState,
     EndpointState,
     EvaluationState,
+    NodeState,
     RunState,
     VersionState,
 )
@@ -52,6 +54,10 @@ class Project:
     quota_bytes: int | None
     quota_files: int | None
     created_at: float
+    #: share of what is contended for, against the other projects' weights
+    weight: float = 1.0
+    #: most that its runs may occupy together: any of "cpus", "memory_bytes", "accelerators", "nodes", "runs"
+    limits: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +93,11 @@ class Node:
     #: declared by a node file, not found
     declared: bool
     seen_at: float
+    state: NodeState = NodeState.UP
+    #: why it is not up
+    reason: str = ""
+    #: file or URL that exists once the machine is about to be taken away; None: it gives no notice
+    notice: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +138,7 @@ class Run:
     memory_bytes: int
     accelerators: int
     accelerator_kind: str | None
-    #: processes on the node
+    #: processes on each node
     processes: int
     #: 1 (last) to 9 (first); 5 by default
     priority: int
@@ -157,6 +168,40 @@ class Run:
     #: set when somebody asked to stop
     stop_at: float | None
     stop_reason: str
+    #: nodes it runs on at once, all or none; `cpus`, `memory_bytes` and `accelerators` are those of each
+    nodes: int = 1
+    #: lower ends of what was asked as a range: any of "nodes", "cpus", "memory_bytes", "accelerators"; the columns of
+    #: the same names hold the upper ends. What an attempt really has is in its placement.
+    least: Json = field(default_factory=dict)
+    billing: Billing = Billing.ON_DEMAND
+    #: of a spot run: {"bid": "market" | "cap", "max_price": micros an hour | None, "max_discount": 0..1 | None (least
+    #: part of the on-demand price that is saved), "protection": seconds within which our scheduler never reclaims}
+    spot: Json = field(default_factory=dict)
+    #: seconds of waiting and running together; None: no limit
+    max_wait: float | None = None
+    #: runs that must have succeeded before this one is placed
+    after: list[int] = field(default_factory=list)
+    #: whether one of `after` has not ended yet; the scheduler leaves it alone
+    blocked: bool = False
+    #: place in the queue among runs of the same priority, smallest first; the time of submission unless moved by hand
+    position: float = 0.0
+    #: digest of all that decides where and when it may be placed but its turn; runs of one shape are interchangeable
+    shape: str = ""
+    #: when it last began to wait
+    queued_at: float = 0.0
+    #: nodes that it is not placed on again if there are others
+    avoid: list[str] = field(default_factory=list)
+    #: what else ends it; see `protocol.launch.Launch.limits`
+    limits: Json = field(default_factory=dict)
+    #: cause -> {"action": "stop" | "again" | "elsewhere", "times": int}, instead of the usual rule
+    retry_rules: Json = field(default_factory=dict)
+    #: how often its place was reclaimed
+    reclaims: int = 0
+    #: set when somebody asked to pause it
+    pause_at: float | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    #: "ddp@2": what it was submitted from
+    template: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +212,7 @@ class Attempt:
     number: int
     state: AttemptState
     engine: str
-    #: [{"node": str, "address": str, "accelerators": [int]}]
+    #: [{"node": str, "address": str, "accelerators": [int], "cpus": float, "memory_bytes": int}], one a node
     placement: list[Json]
     #: byte offset up to which each node's events.jsonl was taken into the record
     cursors: list[int]
@@ -187,6 +232,9 @@ class Attempt:
     signal: int | None
     cause: Cause | None
     message: str
+    #: when its place was asked back, and why
+    reclaim_at: float | None = None
+    reclaim_reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +250,18 @@ class Checkpoint:
     metrics: Json
     bytes: int
     sha256: str
-    #: "torch" or "safetensors"
+    #: "torch", "safetensors", "safetensors_index", "distributed" or "deepspeed"; the last three are folders
     format: str
     valid: bool
     reason: str
     created_at: float
+    #: files of a folder; 1 for a file
+    files: int = 1
+    #: how long saving took, and how much of that training stood still; None: not told
+    save_seconds: float | None = None
+    blocked_seconds: float | None = None
+    #: when the retention rule removed its bytes; the row stays
+    removed_at: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,3 +437,26 @@ class Lease:
     holder: str
     token: int
     expires_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A saved job form. Shipped ones are no rows: see `headway.templates`."""
+
+    id: int
+    project_id: int
+    name: str
+    created_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemplateVersion:
+    id: int
+    template_id: int
+    version: int
+    description: str
+    #: {"parameters": {name: {"default", "required", "choices", "help"}}, "job": fields of a job request}
+    body: Json
+    snapshot_id: int | None
+    created_by: int
+    created_at: float

@@ -32,6 +32,22 @@ class AttemptState(str, Enum):
     ENDED = "ended"
 
 
+class NodeState(str, Enum):
+    UP = "up"
+    #: what runs there goes on, nothing new is placed (`headway node drain`)
+    DRAINED = "drained"
+    #: does not answer
+    LOST = "lost"
+
+
+class Billing(str, Enum):
+    ON_DEMAND = "on_demand"
+    #: may be reclaimed; cheaper
+    SPOT = "spot"
+    #: on machines that are paid for anyway: costs nothing more
+    SUBSCRIPTION = "subscription"
+
+
 class EvaluationState(str, Enum):
     #: cells are being dealt and run
     RUNNING = "running"
@@ -74,16 +90,25 @@ class EndpointState(str, Enum):
 S = TypeVar("S", bound=Enum)
 
 RUN_MOVES: dict[RunState, frozenset[RunState]] = {
-    RunState.HELD: frozenset({RunState.QUEUED, RunState.STOPPED}),
+    RunState.HELD: frozenset({RunState.QUEUED, RunState.STOPPED, RunState.FAILED}),
     RunState.QUEUED: frozenset({RunState.HELD, RunState.STARTING, RunState.STOPPED, RunState.FAILED}),
     RunState.STARTING: frozenset(
-        {RunState.RUNNING, RunState.STOPPING, RunState.QUEUED, RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED}
+        {
+            *(RunState.RUNNING, RunState.STOPPING, RunState.QUEUED, RunState.HELD),
+            *(RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED),
+        }
     ),
     RunState.RUNNING: frozenset(
-        {RunState.STOPPING, RunState.QUEUED, RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED}
+        {
+            *(RunState.STOPPING, RunState.QUEUED, RunState.HELD),
+            *(RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED),
+        }
     ),
     # a run that was asked to stop may still have finished by itself
-    RunState.STOPPING: frozenset({RunState.STOPPED, RunState.SUCCEEDED, RunState.FAILED}),
+    # queued again after its place was reclaimed; held when somebody asked to pause it
+    RunState.STOPPING: frozenset(
+        {RunState.STOPPED, RunState.SUCCEEDED, RunState.FAILED, RunState.QUEUED, RunState.HELD}
+    ),
     RunState.SUCCEEDED: frozenset(),
     # retried by hand
     RunState.FAILED: frozenset({RunState.QUEUED}),

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 T = TypeVar("T")
+
+
+def defaults(kind: type[Any]) -> dict[str, Any]:
+    """The fields of a record that have a default, with it."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.default is not dataclasses.MISSING:
+            found[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory()
+    return found
 
 
 class Area:

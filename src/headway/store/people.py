@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from headway.rules.access import Role
 from headway.rules.records import Member, Project, Token, User
-from headway.store.area import Area
+from headway.store.area import Area, defaults
 from headway.store.tables import members, projects, tokens, users
 
 
@@ -59,7 +59,9 @@ class People(Area):
         self._update(tokens, (tokens.c.id == token_id) & tokens.c.revoked_at.is_(None), revoked_at=now)
 
     def add_project(self, *, name: str, now: float) -> Project:
-        return self._insert(Project, projects, name=name, quota_bytes=None, quota_files=None, created_at=now)
+        return self._insert(
+            Project, projects, **defaults(Project), name=name, quota_bytes=None, quota_files=None, created_at=now
+        )
 
     def project(self, name: str) -> Project | None:
         return self._one(Project, sa.select(projects).where(projects.c.name == name))

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from headway.rules.records import Checkpoint, Dataset, DatasetVersion, Model, ModelVersion
 from headway.rules.states import VersionState
-from headway.store.area import Area
+from headway.store.area import Area, defaults
 from headway.store.tables import checkpoints, dataset_versions, datasets, model_versions, models
 
 
@@ -50,6 +50,7 @@ class Products(Area):
 
     def put_checkpoint(self, *, run_id: int, name: str, **values: Any) -> Checkpoint:
         """Records a checkpoint; one of the same run and name is replaced (its id stays)."""
+        values = {**defaults(Checkpoint), **values}
         where = (checkpoints.c.run_id == run_id) & (checkpoints.c.name == name)
         if not self._update(checkpoints, where, **values):
             return self._insert(Checkpoint, checkpoints, run_id=run_id, name=name, **values)

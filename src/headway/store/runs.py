@@ -9,14 +9,15 @@ import sqlalchemy as sa
 
 from headway.rules.records import Attempt, Node, Run, Snapshot, Spec
 from headway.rules.states import LIVE_RUNS, RunState
-from headway.store.area import Area
+from headway.store.area import Area, defaults
 from headway.store.tables import attempts, nodes, runs, snapshots, specs
 
 
 class Runs(Area):
     def add(self, **values: Any) -> Run:
-        """A new run; `values` are all fields of `Run` but its id."""
-        return self._insert(Run, runs, **values)
+        """A new run; `values` are the fields of `Run` but its id; those with a default may be left out."""
+        began = values.get("created_at", 0.0)
+        return self._insert(Run, runs, **{**defaults(Run), "position": began, "queued_at": began, **values})
 
     def get(self, run_id: int) -> Run | None:
         return self._one(Run, sa.select(runs).where(runs.c.id == run_id))
@@ -78,7 +79,7 @@ class Runs(Area):
     # attempts
 
     def add_attempt(self, **values: Any) -> Attempt:
-        return self._insert(Attempt, attempts, **values)
+        return self._insert(Attempt, attempts, **{**defaults(Attempt), **values})
 
     def attempt(self, attempt_id: str) -> Attempt | None:
         return self._one(Attempt, sa.select(attempts).where(attempts.c.id == attempt_id))

@@ -12,9 +12,11 @@ from headway.rules.access import Role
 from headway.rules.states import (
     LIVE_ATTEMPTS,
     AttemptState,
+    Billing,
     CellState,
     EndpointState,
     EvaluationState,
+    NodeState,
     RunState,
     VersionState,
 )
@@ -93,6 +95,8 @@ projects = sa.Table(
     _int("quota_bytes", nullable=True),
     _int("quota_files", nullable=True),
     _time("created_at"),
+    _number("weight"),
+    _json("limits"),
 )
 
 members = sa.Table(
@@ -125,6 +129,9 @@ nodes = sa.Table(
     _json("accelerators"),
     _flag("declared"),
     _time("seen_at"),
+    sa.Column("state", _enum(NodeState), nullable=False),
+    _text("reason"),
+    _text("notice", nullable=True),
 )
 
 snapshots = sa.Table(
@@ -179,14 +186,32 @@ runs = sa.Table(
     sa.Column("cause", _enum(Cause), nullable=True),
     _time("stop_at", nullable=True),
     _text("stop_reason"),
+    _int("nodes"),
+    _json("least"),
+    sa.Column("billing", _enum(Billing), nullable=False),
+    _json("spot"),
+    _number("max_wait", nullable=True),
+    _json("after"),
+    _flag("blocked"),
+    _number("position"),
+    _text("shape"),
+    _time("queued_at"),
+    _json("avoid"),
+    _json("limits"),
+    _json("retry_rules"),
+    _int("reclaims"),
+    _time("pause_at", nullable=True),
+    _json("tags"),
+    _text("template", nullable=True),
     sa.UniqueConstraint("project_id", "key"),
     sa.Index("ix_runs_owner", "owner", "owner_id", "id"),
     sa.Index("ix_runs_project", "project_id", "id"),
 )
 # The scheduler's question must cost what waits and lives, not what has ever been: these indexes hold only such rows.
+_queued_text = sa.text("state = 'queued'")
 sa.Index(
-    "ix_runs_queued", runs.c.priority, runs.c.id, sqlite_where=sa.text("state = 'queued'"),
-    postgresql_where=sa.text("state = 'queued'"),
+    "ix_runs_queued", runs.c.project_id, runs.c.blocked, runs.c.priority, runs.c.shape, runs.c.position,
+    sqlite_where=_queued_text, postgresql_where=_queued_text,
 )  # fmt: skip
 _live_text = sa.text("state IN ('running', 'starting', 'stopping')")
 sa.Index("ix_runs_live", runs.c.id, sqlite_where=_live_text, postgresql_where=_live_text)
@@ -213,6 +238,8 @@ attempts = sa.Table(
     _int("signal", nullable=True),
     sa.Column("cause", _enum(Cause), nullable=True),
     _text("message"),
+    _time("reclaim_at", nullable=True),
+    _text("reclaim_reason"),
 )
 _live_attempts_text = sa.text("state <> 'ended'")
 sa.Index("ix_attempts_live", attempts.c.run_id, sqlite_where=_live_attempts_text, postgresql_where=_live_attempts_text)
@@ -235,6 +262,10 @@ checkpoints = sa.Table(
     _flag("valid"),
     _text("reason"),
     _time("created_at"),
+    _int("files"),
+    _number("save_seconds", nullable=True),
+    _number("blocked_seconds", nullable=True),
+    _time("removed_at", nullable=True),
     sa.UniqueConstraint("run_id", "name"),
 )
 
@@ -403,6 +434,30 @@ ledger = sa.Table(
 _open_text = sa.text("ended_at IS NULL")
 sa.Index("ix_ledger_open", ledger.c.id, sqlite_where=_open_text, postgresql_where=_open_text)
 sa.Index("ix_ledger_project", ledger.c.project_id, ledger.c.started_at)
+
+templates = sa.Table(
+    "templates",
+    metadata,
+    _id(),
+    _ref("project_id", "projects.id"),
+    _text("name"),
+    _time("created_at"),
+    sa.UniqueConstraint("project_id", "name"),
+)
+
+template_versions = sa.Table(
+    "template_versions",
+    metadata,
+    _id(),
+    _ref("template_id", "templates.id"),
+    _int("version"),
+    _text("description"),
+    _json("body"),
+    _ref("snapshot_id", "snapshots.id", nullable=True),
+    _ref("created_by", "users.id"),
+    _time("created_at"),
+    sa.UniqueConstraint("template_id", "version"),
+)
 
 leases = sa.Table(
     "leases",
