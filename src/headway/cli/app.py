@@ -20,6 +20,7 @@ from headway.cli import (
     people,
     platform,
     runs,
+    template,
     up,
 )
 
@@ -62,6 +63,7 @@ _add(up.up, up.down, up.status, flow.run, flow.plan, runs.ls, runs.logs, runs.st
 _add(up.api, up.controller, up.gateway, up.console)
 for name, words in {
     "job": job.app,
+    "template": template.app,
     "dataset": dataset.app,
     "eval": evaluation.app,
     "model": model.app,

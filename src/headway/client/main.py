@@ -16,6 +16,7 @@ from headway.client.people import Projects, Users
 from headway.client.platform import Platform
 from headway.client.runs import Runs
 from headway.client.snapshots import Snapshots
+from headway.client.templates import Templates
 from headway.client.transport import Transport
 
 
@@ -61,6 +62,10 @@ class Client:
     @cached_property
     def jobs(self) -> Jobs:
         return Jobs(self.transport, self.project)
+
+    @cached_property
+    def templates(self) -> Templates:
+        return Templates(self.transport, self.project)
 
     @cached_property
     def snapshots(self) -> Snapshots:

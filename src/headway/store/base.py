@@ -25,6 +25,7 @@ from headway.store.ledger import Ledger
 from headway.store.people import People
 from headway.store.products import Products
 from headway.store.runs import Runs
+from headway.store.templates import Templates
 
 __all__ = ["ConflictError", "LeaseLostError", "Store", "Transaction"]
 
@@ -50,6 +51,10 @@ class Transaction:
     @cached_property
     def products(self) -> Products:
         return Products(self.connection)
+
+    @cached_property
+    def templates(self) -> Templates:
+        return Templates(self.connection)
 
     @cached_property
     def evaluations(self) -> Evaluations:

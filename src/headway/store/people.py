@@ -25,6 +25,9 @@ class People(Area):
         rows = self._connection.execute(sa.select(users.c.id, users.c.name).where(users.c.id.in_(list(user_ids))))
         return {row[0]: row[1] for row in rows}
 
+    def user_by_id(self, user_id: int) -> User | None:
+        return self._one(User, sa.select(users).where(users.c.id == user_id))
+
     def users(self) -> list[User]:
         return self._all(User, sa.select(users).order_by(users.c.id))
 
