@@ -68,7 +68,8 @@ def test_a_command_gets_what_the_platform_adds() -> None:
         "--note=two words",
     ]  # fmt: skip
     assert compat.command("pai", [*script, "$PAI_USER_ARGS", "--out=${PAI_OUTPUT_MODEL}", "$HOME"], FACTS) == [
-        *script, "--lr", "0.1", "--epochs", "3", "--amp", "true", "--note", "two words", "--out=/root/out/model", "$HOME",
+        *script, "--lr", "0.1", "--epochs", "3", "--amp", "true", "--note", "two words",
+        "--out=/root/out/model", "$HOME",
     ]  # fmt: skip
     assert compat.command(None, script, FACTS) == script
 
