@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from headway.client import Client
-    from headway.script import log, resume, save_checkpoint, should_stop
+    from headway.script import flush_checkpoints, log, resume, save_checkpoint, should_stop
 
 #: public name -> module that holds it; loaded on first use so that `import headway` costs nothing in a script.
 _WHERE = {
     "Client": "headway.client",
+    "flush_checkpoints": "headway.script",
     "log": "headway.script",
     "resume": "headway.script",
     "save_checkpoint": "headway.script",
     "should_stop": "headway.script",
 }
 
-__all__ = ["Client", "__version__", "log", "resume", "save_checkpoint", "should_stop"]
+__all__ = ["Client", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
 
 
 def __getattr__(name: str) -> Any:

@@ -91,7 +91,9 @@ class Live:
             event.clear()
         return True
 
-    async def log(self, caller: Caller, run_id: int, kind: str, after: str) -> AsyncIterator[bytes]:
+    async def log(
+        self, caller: Caller, run_id: int, kind: str, after: str, want: logs.Filter = logs.ALL
+    ) -> AsyncIterator[bytes]:
         """Events: `data: LogLineView` with the cursor as id, and `event: end` once the run's log is complete."""
         quiet = 0.0
         with self.listening() as event:
@@ -99,13 +101,15 @@ class Live:
             while not self._closed:
                 if known is None:
                     known = await run_in_threadpool(logs.open_log, self.ctx, caller, run_id, kind)
-                page = await run_in_threadpool(logs.read, known, after, _BATCH)
+                page = await run_in_threadpool(logs.read, known, after, _BATCH, want)
                 after = page.cursor
                 if page.lines:
                     quiet = 0.0
                     yield b"".join(_event(line.model_dump_json(), identity=line.cursor) for line in page.lines)
-                    if len(page.lines) == _BATCH:
-                        continue
+                if page.more:
+                    if not page.lines:
+                        yield b": still looking\n\n"
+                    continue
                 if page.complete:
                     yield _event("{}", "end")
                     return

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from headway.cli import (
+    checkpoint,
     common,
     configuration,
     dataset,
@@ -63,6 +64,7 @@ _add(up.up, up.down, up.status, flow.run, flow.plan, runs.ls, runs.logs, runs.st
 _add(up.api, up.controller, up.gateway, up.console)
 for name, words in {
     "job": job.app,
+    "checkpoint": checkpoint.app,
     "template": template.app,
     "dataset": dataset.app,
     "eval": evaluation.app,

@@ -14,7 +14,7 @@ from headway.client.transport import EventReader, ServerEvent, error_of, options
 from headway.errors import UnreachableError
 from headway.wire.people import Health, Me, ProjectView
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
-from headway.wire.runs import Bill, JobView, LogLineView, LogPage, MetricSeries, NodeView, RunView
+from headway.wire.runs import Bill, CheckpointView, JobView, LogLineView, LogPage, MetricSeries, NodeView, RunView
 
 #: seconds between tries of a stream that broke
 _AGAIN = 0.5
@@ -106,6 +106,9 @@ class AsyncClient:
 
     async def metrics(self, run: int) -> list[MetricSeries]:
         return [MetricSeries.model_validate(m) for m in await self.call("GET", f"/runs/{run}/metrics")]
+
+    async def checkpoints(self, run: int) -> list[CheckpointView]:
+        return [CheckpointView.model_validate(c) for c in await self.call("GET", f"/runs/{run}/checkpoints")]
 
     async def jobs(self) -> list[JobView]:
         return [JobView.model_validate(j) for j in await self.call("GET", self._in("jobs"))]

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+from headway.client.checkpoints import Checkpoints
 from headway.client.datasets import Datasets
 from headway.client.endpoints import Endpoints
 from headway.client.evaluations import Evaluations
@@ -66,6 +67,10 @@ class Client:
     @cached_property
     def templates(self) -> Templates:
         return Templates(self.transport, self.project)
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.transport)
 
     @cached_property
     def snapshots(self) -> Snapshots:

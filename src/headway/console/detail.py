@@ -11,6 +11,7 @@ from nicegui import ui
 from headway.client.aio import AsyncClient
 from headway.console import show
 from headway.console.frame import text
+from headway.console.made import Made
 from headway.console.parts.elements import LogView
 from headway.console.texts import Texts
 from headway.errors import HeadwayError, UnauthorizedError, UnreachableError
@@ -37,14 +38,16 @@ class Detail:
         with ui.element("section").classes("hw-detail"):
             self._head = ui.element("div").classes("hw-detail-head")
             with ui.element("div").classes("hw-tabs").props('role="tablist"'):
-                self._tabs = {kind: self._tab(kind) for kind in KINDS}
+                self._tabs = {kind: self._tab(kind) for kind in (*KINDS, *Made.KINDS)}
             self._log = LogView(t)
+            self._made = Made(client, t)
         with self._head:
             text("p", t("pick"), "hw-quiet")
         self._log.describe(label=t("log_run"))
 
     def _tab(self, kind: str) -> ui.element:
-        tab = text("button", self._t(f"log_{kind}"), props=f'type="button" role="tab" data-log="{kind}"')
+        words = self._t(f"log_{kind}" if kind in KINDS else f"tab_{kind}")
+        tab = text("button", words, props=f'type="button" role="tab" data-log="{kind}"')
         tab.props["aria-selected"] = "true" if kind == self._kind else "false"
         tab.on("click", lambda: self._choose(kind))
         return tab
@@ -55,7 +58,17 @@ class Detail:
             tab.props["aria-selected"] = "true" if name == kind else "false"
             tab.update()
         if self._run is not None:
-            self._read(self._run)
+            self._open(self._run)
+
+    def _open(self, run: RunView) -> None:
+        """The chosen tab of this run."""
+        made = self._kind if self._kind in Made.KINDS else None
+        self._log.set_visibility(made is None)
+        self._made.choose(made, run)
+        if made is None:
+            self._read(run)
+        elif self._reader is not None:
+            self._reader.cancel()
 
     def show(self, run: RunView, currency: str) -> None:
         """Shows this run; its log is read anew when it is another run than before."""
@@ -68,12 +81,13 @@ class Detail:
             with self._head:
                 self._describe(run, currency)
         if before is None or before.id != run.id:
-            self._read(run)
+            self._open(run)
 
     async def stop(self) -> None:
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
+        await self._made.stop()
 
     def _describe(self, run: RunView, currency: str) -> None:
         t = self._t

@@ -12,14 +12,12 @@ from headway.controller.loop import Desk
 from headway.protocol import names
 from headway.protocol.files import AttemptFolder, write_whole
 from headway.protocol.launch import Launch
-from headway.rules import checkpoints
+from headway.rules import checkpoints, launching
 from headway.rules.records import Attempt, Project, Run
 from headway.rules.states import CellState
 from headway.storage.full import from_oserror
 from headway.store.base import Transaction
 
-#: taken over from the controller's own environment; nothing else of it reaches a run
-_INHERITED = ("HOME", "LANG", "LC_ALL", "TZ", "USER", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 _HELPER = [sys.executable, "-I", "-m", "headway.helper"]
 _UNDEALT = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
 #: errnos of a machine that has too much to do, not of a run that cannot be started
@@ -64,23 +62,20 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
     plan = _plan(desk, tx, run, project, home, folder)
     output = home / "jobs" / str(run.id) / "output"
     output.mkdir(parents=True, exist_ok=True)
-    environment = {
-        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        **{names.parameter_variable(k): _text(v) for k, v in run.parameters.items()},
-        **run.environment,
-        names.OUTPUT_PATH: str(output),
-        names.CUDA_VISIBLE_DEVICES: ",".join(str(i) for i in attempt.placement[0].get("accelerators") or []),
-        "HEADWAY_PROJECT": project.name,
-        "OMP_NUM_THREADS": run.environment.get("OMP_NUM_THREADS", str(max(1, int(run.cpus // run.processes)))),
-    }
-    if plan["datasets"]:
-        several = len(plan["datasets"]) > 1
-        environment[names.DATA_PATH] = str(folder.data) if several else plan["datasets"][0]["into"]
-    if plan["checkpoints"]:
-        environment[names.CHECKPOINT_PATH] = str(folder.checkpoints)
-        if (newest := checkpoints.newest(tx.products.checkpoints(run.id))) is not None:
-            environment[names.RESUME_FROM] = str(root / newest.path)
+    folders = launching.Folders(
+        code=str(folder.code),
+        data=str(folder.data),
+        output=str(output),
+        checkpoints=str(folder.checkpoints) if plan["checkpoints"] else "",
+        resume_from=_resume_from(desk, tx, run) if plan["checkpoints"] else "",
+    )
+    environment = launching.environment(
+        run,
+        project.name,
+        folders,
+        base=launching.inherited(os.environ, sys.executable),
+        accelerators=attempt.placement[0].get("accelerators") or [],
+    )
     if plan["checkpoints"] and attempt.number == 1 and not (plan["snapshot"] or plan["datasets"] or plan["cells"]):
         plan["wait_for"] = str(folder.checkpoints)
     environment.update(_owner_environment(desk, tx, run, attempt))
@@ -108,6 +103,11 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
     )
 
 
+def _resume_from(desk: Desk, tx: Transaction, run: Run) -> str:
+    newest = checkpoints.newest(tx.products.checkpoints(run.id))
+    return str(desk.services.root / newest.path) if newest is not None else ""
+
+
 def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, folder: AttemptFolder) -> dict[str, Any]:
     snapshot = tx.runs.snapshot_by_id(run.snapshot_id) if run.snapshot_id is not None else None
     datasets = []
@@ -119,7 +119,7 @@ def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, f
                 "name": use["dataset"],
                 "version": use["version"],
                 "manifest": f"projects/{project.name}/manifests/{version.digest}.json",
-                "into": str(folder.data / use["dataset"]),
+                "into": str(folder.data / launching.channel(use)),
             }
         )
     patterns = run.work.get("checkpoints") if run.owner == "job" else None
@@ -188,6 +188,3 @@ def _owner_environment(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) 
         names.REPLICA_SECRET: attempt.secret or "",
     }
 
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

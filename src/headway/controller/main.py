@@ -18,6 +18,7 @@ from headway.controller.loop import LEASE, LEASE_SECONDS, RENEW_SECONDS, Desk, L
 from headway.controller.nodes import Nodes
 from headway.controller.reap import Reap
 from headway.controller.register import Register
+from headway.controller.retain import Retain
 from headway.controller.schedule import Schedule
 from headway.controller.serve import Serve
 from headway.engines.base import Engine
@@ -43,7 +44,7 @@ class Controller:
         self._seats = [
             Seat(self, [Nodes(self.desk), Reap(self.desk), Schedule(self.desk)]),
             Seat(self, [Evaluate(self.desk), Serve(self.desk), Bill(self.desk)]),
-            Seat(self, [Register(self.desk)]),
+            Seat(self, [Register(self.desk), Retain(self.desk)]),
         ]
 
     def start(self) -> None:

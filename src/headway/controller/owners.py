@@ -27,19 +27,33 @@ def take_in(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any], 
 
 
 def _checkpoint(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any]) -> set[str]:
+    before = next((c for c in tx.products.checkpoints(run.id) if c.name == str(event["name"])), None)
+    if before is not None and before.removed_at is not None and float(event["at"]) <= before.removed_at:
+        # a helper found it just before its bytes were removed
+        return set()
+    sha256, valid = str(event.get("sha256") or ""), bool(event["valid"])
+    # each attempt's helper tells again what it finds published: whose it is and when it appeared stays as it was
+    again = before is not None and valid and (before.sha256, before.valid) == (sha256, True)
     tx.products.put_checkpoint(
         run_id=run.id,
         name=str(event["name"]),
-        attempt_id=attempt.id,
+        attempt_id=before.attempt_id if before is not None and again else attempt.id,
         path=str(event.get("path") or ""),
         step=event.get("step"),
         epoch=event.get("epoch"),
         metrics=event.get("metrics") or {},
         bytes=int(event.get("bytes") or 0),
-        sha256=str(event.get("sha256") or ""),
+        sha256=sha256,
         format=str(event.get("format") or ""),
-        valid=bool(event["valid"]),
+        valid=valid,
         reason=str(event.get("reason") or ""),
-        created_at=float(event["at"]),
+        created_at=before.created_at if before is not None and again else float(event["at"]),
+        files=int(event.get("files") or 1),
+        save_seconds=_seconds(event.get("save_seconds")),
+        blocked_seconds=_seconds(event.get("blocked_seconds")),
     )
     return {"states"}
+
+
+def _seconds(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -187,7 +187,7 @@ class LocalEngine(Engine):
         runner = _runner(node)
         if runner is None:
             return Observation(_unclaimed(folder, time.time()), heartbeat)
-        if identity.alive(runner):
+        if identity.alive(runner) or _kept(node):
             return Observation(Presence.ALIVE, heartbeat)
         # it may have written its last word between our two looks
         return Observation(Presence.ENDED if node.exit.exists() else Presence.LOST, heartbeat)
@@ -270,6 +270,15 @@ def _raw_runner(node: NodeFolder) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return raw if isinstance(raw, dict) else None
+
+
+def _kept(node: NodeFolder) -> bool:
+    """Whether the runner's keeper is still putting its last lines into the log, and ending what it left."""
+    raw = (_raw_runner(node) or {}).get("keeper")
+    try:
+        return raw is not None and identity.alive(identity.Identity.from_json(raw))
+    except (KeyError, ValueError, TypeError):
+        return False
 
 
 def _runner(node: NodeFolder) -> identity.Identity | None:

@@ -29,7 +29,8 @@ def main() -> int:
     try:
         plan = read_json(AttemptFolder(Path(sys.argv[1])).launch)["plan"]
         prepare(plan, voice)
-        if plan.get("checkpoints"):
+        # CHECKPOINT_PATH is one folder for all nodes: the first one's helper looks after it
+        if plan.get("checkpoints") and os.environ.get(names.NODE_RANK, "0") == "0":
             from headway.helper.checkpoints import Checkpoints
 
             checkpoints = Checkpoints(plan, voice)

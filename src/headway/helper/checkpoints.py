@@ -1,4 +1,11 @@
-"""What appears in CHECKPOINT_PATH: seen when whole, checked, published under its name, told."""
+"""What appears in CHECKPOINT_PATH: seen when whole, checked, published under its name, told.
+
+A file that `headway.save_checkpoint` wrote is never written to again, so that its publication shares it by a hard link
+(its note says which file it is). Anything else is copied, by reference where the file system can: a script may write
+to the very same file once more, and what was published must not change with it.
+
+Of several nodes only the first one's helper does this; CHECKPOINT_PATH is the same folder on all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +13,7 @@ import fnmatch
 import json
 import re
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +22,29 @@ from headway.helper.prepare import reason
 from headway.helper.voice import Voice
 from headway.protocol import events
 from headway.protocol.files import read_json
-from headway.storage.publish import file_digest, publish_bytes, publish_file, sweep_temporaries
-from headway.storage.quota import ProjectQuota
+from headway.storage.folders import check_folder, files_of, folder_kind
+from headway.storage.publish import (
+    Signature,
+    file_digest,
+    publish_bytes,
+    publish_file,
+    publish_tree,
+    signature,
+    sweep_temporaries,
+    verify_folder,
+)
+from headway.storage.quota import ProjectQuota, measure
 from headway.storage.verify import InvalidError, check, kind_of
 
 WATCH_SECONDS = 0.2
+#: a folder is looked at so often, and is whole at the earliest when nothing in it has changed for so long: some write
+#: their marker before their last file
+FOLDER_SECONDS, SETTLE_SECONDS = 1.0, 2.0
 _WORDED = re.compile(r"(epoch|ep|step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)", re.IGNORECASE)
 _LAST = re.compile(r"(\d+)(?!.*\d)")
 
-State = tuple[int, int, int]
+#: of a file; of a folder the hash of all that is in it
+State = Signature | int
 
 
 def position(name: str, sidecar: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -55,9 +77,13 @@ class Checkpoints:
         self._quota = ProjectQuota(Path(plan["project_folder"]))
         self._voice = voice
         self._gate = Gate(voice, float(rule.get("resume_seconds", 1.0)))
+        self._settle_seconds = float(rule.get("settle_seconds", SETTLE_SECONDS))
         #: name -> state of the file and its sidecar that was told, or is no whole checkpoint yet
         self._told: dict[str, tuple[State, State | None]] = {}
         self._unfinished: dict[str, State] = {}
+        #: folder -> its state, and the monotonic time since when it has it
+        self._settling: dict[str, tuple[State, float]] = {}
+        self._folders_at = 0.0
         self._finish = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
@@ -81,17 +107,22 @@ class Checkpoints:
     def _report_published(self) -> None:
         """Tells what was published before: its event may have been lost with its helper."""
         for path in sorted(self._target.glob("*")):
-            if not self._matches(path.name) or not path.is_file():
+            if not self._matches(path):
                 continue
+            kind = kind_of(path)
             try:
-                facts = check(path, kind_of(path))
-                digest = file_digest(path)
+                if path.is_dir():
+                    digest = str(verify_folder(path).manifest.get("key"))
+                    kind = check_folder(path).kind
+                else:
+                    kind = str(check(path, kind)["format"])
+                    digest = file_digest(path)
                 notes = self._notes(path.name)
                 if notes and digest not in notes:
                     raise InvalidError("It has other bytes than when it was published.")
-                self._tell(path, digest, facts["format"], notes.get(digest, {}))
+                self._tell(path, digest, kind, notes.get(digest, {}))
             except InvalidError as error:
-                self._tell(path, "", kind_of(path), {}, fault=error.reason)
+                self._tell(path, "", kind, {}, fault=error.reason)
             except OSError as error:
                 self._voice.log(f"checkpoint {path.name} cannot be read: {error}")
 
@@ -100,11 +131,17 @@ class Checkpoints:
     def scan(self, *, last: bool = False) -> None:
         """Publishes what is new and whole. last: what is not whole is told as invalid."""
         try:
-            found = sorted(p for p in self._watch.iterdir() if self._matches(p.name))
+            found = sorted(p for p in self._watch.iterdir() if self._matches(p))
         except OSError:
             return
+        now = time.monotonic()
+        folders = last or now >= self._folders_at
+        if folders:
+            self._folders_at = now + min(FOLDER_SECONDS, self._settle_seconds)
         for path in found:
             try:
+                if path.is_dir() and not (folders and self._settled(path, now, last)):
+                    continue
                 state, beside = _state(path), _state(self._watch / f"{path.name}.json")
                 if state is None or self._told.get(path.name) == (state, beside):
                     continue
@@ -116,33 +153,60 @@ class Checkpoints:
             except OSError as error:
                 self._voice.log(f"checkpoint {path.name} cannot be read: {error}")
 
-    def _matches(self, name: str) -> bool:
-        return not name.startswith(".") and any(fnmatch.fnmatchcase(name, p) for p in self._patterns)
+    def _matches(self, path: Path) -> bool:
+        """A pattern that ends in a slash is for folders alone. Links are followed nowhere."""
+        if path.name.startswith(".") or path.is_symlink():
+            return False
+        return any(
+            fnmatch.fnmatchcase(path.name, p.rstrip("/")) and (path.is_dir() or not p.endswith("/"))
+            for p in self._patterns
+        )
+
+    def _settled(self, path: Path, now: float, last: bool) -> bool:
+        """Whether nothing in the folder has changed for a while. A folder that is no checkpoint never is."""
+        state = _state(path)
+        if state is None or folder_kind(files_of(path)) is None:
+            return False
+        before, since = self._settling.get(path.name, (None, now))
+        if state != before:
+            self._settling[path.name] = state, now
+            since = now
+        return last or now - since >= self._settle_seconds
 
     def _take(self, path: Path, state: State, beside: State | None, last: bool) -> None:
         target = self._target / path.name
+        sidecar = self._sidecar(path.name)
         try:
-            sidecar = self._sidecar(path.name)
-            published = self._gate.through(lambda: self._publish(path, target, sidecar))
+            digest, kind = self._gate.through(lambda: self._publish(path, target, sidecar))
         except InvalidError as error:
             if error.unfinished and not last:
                 self._unfinished[path.name] = state
                 return
             self._told[path.name] = state, beside
             # what is in the way of reading it has nothing to do with what was published under this name before
-            self._tell(path, file_digest(path), kind_of(path), sidecar, fault=reason(error))
+            kind = (folder_kind(files_of(path)) or "") if path.is_dir() else kind_of(path)
+            digest = "" if path.is_dir() else file_digest(path)
+            self._tell(path, digest, kind, sidecar, fault=reason(error))
             return
         self._told[path.name] = state, beside
-        self._tell(target, published.files[0].sha256, published.facts["format"], sidecar)
+        self._tell(target, digest, kind, sidecar)
 
-    def _publish(self, path: Path, target: Path, sidecar: dict[str, Any]) -> Any:
-        digest = file_digest(path)
-        # before the file, so that a file that is there has its note; the one that it replaces keeps its own
-        notes = {k: v for k, v in list(self._notes(path.name).items())[-1:] if k != digest} | {digest: sidecar}
-        note = target.with_name(f".{path.name}.json")
-        check(path, kind_of(path))
-        publish_bytes(json.dumps(notes).encode(), note, kind="json")
-        return publish_file(path, target, kind=kind_of(path), quota=self._quota, sha256=None)
+    def _publish(self, path: Path, target: Path, sidecar: dict[str, Any]) -> tuple[str, str]:
+        """(digest, kind) of what stands at `target` then."""
+
+        def announce(digest: str) -> None:
+            # before the file, so that a file that is there has its note; the one that it replaces keeps its own
+            notes = {k: v for k, v in list(self._notes(path.name).items())[-1:] if k != digest} | {digest: sidecar}
+            publish_bytes(json.dumps(notes).encode(), target.with_name(f".{path.name}.json"), kind="json")
+
+        if path.is_dir():
+            found = check_folder(path)
+            made = publish_tree(path, target, outputs=found.outputs, quota=self._quota, announce=announce)
+            return str(made.manifest["key"]), found.kind
+        made = publish_file(
+            path, target, kind=kind_of(path), quota=self._quota, settled=_written(sidecar), announce=announce
+        )
+        return made.files[0].sha256, str(made.facts["format"])
 
     # -- telling
 
@@ -155,6 +219,10 @@ class Checkpoints:
 
     def _tell(self, path: Path, digest: str, kind: str, sidecar: dict[str, Any], *, fault: str = "") -> None:
         step, epoch = position(path.name, sidecar)
+        size, files = measure(path)
+        times = {
+            k: float(v) for k in ("save_seconds", "blocked_seconds") if isinstance(v := sidecar.get(k), (int, float))
+        }
         self._voice.event(
             events.CHECKPOINT,
             name=path.name,
@@ -162,21 +230,33 @@ class Checkpoints:
             step=step,
             epoch=epoch,
             metrics=sidecar.get("metrics") or {},
-            bytes=path.stat().st_size,
+            bytes=size,
+            files=files,
             sha256=digest,
             format=kind,
             valid=not fault,
             reason=fault,
+            **times,
         )
         self._voice.log(f"checkpoint {path.name}: {f'not valid: {fault}' if fault else 'valid'}")
 
 
 def _state(path: Path) -> State | None:
+    """None: it is gone."""
     try:
-        found = path.stat()
-    except FileNotFoundError:
+        if path.is_dir():
+            return hash(tuple((name, signature(path / name)) for name in files_of(path)))
+        return signature(path)
+    except (FileNotFoundError, InvalidError):
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _written(sidecar: dict[str, Any]) -> Signature | None:
+    """The file that `save_checkpoint` says it wrote."""
+    match sidecar.get("written"):
+        case [int(inode), int(size), int(mtime)]:
+            return inode, size, mtime
+    return None
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -7,13 +7,13 @@ complete lines only and remembers the byte where it stopped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headway.protocol import layout
 from headway.protocol.layout import read_json, write_json, write_whole
+from headway.protocol.logs import LogLine, log_lines
 
 __all__ = [
     "AttemptFolder",
@@ -98,7 +98,10 @@ class NodeFolder:
 
     @property
     def runner(self) -> Path:
-        """`{"pid", "started", "boot", "at", "sockets": path}`: claimed exclusively: one runner can start."""
+        """`{"pid", "started", "boot", "at", "sockets": path, "keeper": {"pid", "started", "boot"} | None}`.
+
+        Claimed exclusively: one runner can start. keeper: the process that ends what a killed runner left.
+        """
         return self.path / layout.RUNNER
 
     @property
@@ -161,42 +164,3 @@ def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int
         if isinstance(value, dict):
             found.append(value)
     return found, offset
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """One line of run.log or diag.log: `<seconds.micro> <rank> <stream> <text>`, separated by single spaces.
-
-    stream: `o` stdout, `e` stderr, `h` headway's own words (diagnostic log; rank 0).
-    """
-
-    time: float
-    rank: int
-    stream: str
-    text: str
-
-    def render(self) -> str:
-        return f"{self.time:.6f} {self.rank} {self.stream} {self.text}\n"
-
-    @classmethod
-    def parse(cls, line: str) -> LogLine:
-        """A line that was not written by a runner is kept as text with time 0."""
-        head, _, rest = line.partition(" ")
-        rank, _, rest = rest.partition(" ")
-        stream, _, text = rest.partition(" ")
-        try:
-            return cls(float(head), int(rank), stream, text)
-        except ValueError:
-            return cls(0.0, 0, "h", line)
-
-
-def log_lines(path: Path, offset: int = 0) -> Iterator[tuple[LogLine, int]]:
-    """Each complete line from `offset` on with the offset behind it."""
-    while True:
-        lines, after = read_lines(path, offset)
-        if not lines:
-            return
-        for line in lines:
-            offset += len(line) + 1
-            yield LogLine.parse(line.decode("utf-8", "replace")), offset
-        offset = after

@@ -31,6 +31,10 @@ METRICS = "metrics.jsonl"
 USAGE = "usage.jsonl"
 HEARTBEAT = "heartbeat"
 EXIT = "exit.json"
+#: of several nodes: there while this one has neither printed nor worked for as long as its limit "hang" allows
+QUIET = "quiet"
+#: path of the cgroup that limits this node's memory, while there is one
+CGROUP = "cgroup"
 
 #: of launch.json; raised when a runner finds one that it cannot understand
 LAUNCH_VERSION = 1

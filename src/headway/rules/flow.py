@@ -17,7 +17,7 @@ from headway.rules.units import parse_duration, parse_size
 #: in the order in which they are carried out
 STAGES = ("dataset", "train", "evaluate", "model", "endpoint")
 OUTPUT_KINDS = ("file", "image", "json", "safetensors", "tar", "torch")
-DEFAULT_CHECKPOINTS = ("*.pt", "*.pth", "*.safetensors")
+DEFAULT_CHECKPOINTS = ("*.pt", "*.pth", "*.safetensors", "*/")
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")

@@ -13,9 +13,9 @@ def main() -> None:
         os._exit(0)
     os.setsid()
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from headway.runner.run import Runner
+    from headway.runner import keeper
 
-    Runner(folder, index).main()
+    keeper.start(folder, index)
 
 
 if __name__ == "__main__":

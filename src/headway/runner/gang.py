@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
-from math import isfinite
 
 from headway.protocol import layout, names
 from headway.runner import processes
-from headway.runner.logs import Appended, LineSplitter, LogFile
+from headway.runner.channel import Channel
+from headway.runner.journal import Journal
+from headway.runner.logs import Appended, LogFile
+from headway.runner.outputs import Backlog, Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
-    from typing import Any
+    from collections.abc import Callable
 
     from headway.protocol.launch import Launch
+    from headway.runner.keeper import Keeper
     from headway.runner.loop import Loop
     from headway.runner.metrics import MetricReader
     from headway.runner.report import Report
 
-#: bytes taken from a pipe at once
-BLOCK = 1 << 16
 #: characters of a last line that go into the reason of a failure
 LAST_WORDS = 300
+#: what was printed is looked through for metrics at the earliest after so long, as many lines at once cost less
+METRIC_SECONDS = 0.25
 
 
 class Gang:
@@ -38,8 +40,8 @@ class Gang:
         self._launch, self._index, self._loop, self._report, self._log = launch, index, loop, report, run_log
         #: living processes: id -> local rank
         self.pids: dict[int, int] = {}
-        #: open outputs: fd -> (local rank, stream, splitter)
-        self.outputs: dict[int, tuple[int, str, LineSplitter]] = {}
+        #: open outputs: fd -> (local rank, stream, reader)
+        self.outputs: dict[int, tuple[int, str, Output]] = {}
         #: rank -> last line on stderr
         self._last_words: dict[int, bytes] = {}
         #: (rank, exit code or minus the signal) of the first that failed
@@ -50,36 +52,62 @@ class Gang:
         #: of all processes that ended, grandchildren too; the memory of the largest of them
         self.cpu_seconds = 0.0
         self.max_rss_bytes = 0.0
-        self._metrics = Appended(report.path(layout.METRICS))
+        #: called in each process before it becomes the user's: moves it where its memory is limited
+        self.enter: Callable[[], None] | None = None
+        #: variables that the launch's own outweigh
+        self.extra: dict[str, str] = {}
+        #: when a line came last, monotonic
+        self.line_at = 0.0
+        #: told (step, name, value) of each point and the monotonic time; for limits that depend on them
+        self.hear_points: Callable[[list[tuple[int, str, float]], float], None] | None = None
+        #: what the script says; writes metrics.jsonl
+        self.channel = Channel(report, Appended(report.path(layout.METRICS)), loop)
+        self.channel.hear = self._hear
         self._reader: MetricReader | None = None
-        self._step = 0
-        self._open_channel()
+        self._backlog = Backlog()
 
     # -- beginning
 
-    def start(self) -> None:
-        """Starts every rank. Raises OSError with the program as its `filename`; those started before it live."""
+    @property
+    def several(self) -> bool:
+        """Whether there are more ranks than one."""
+        return self._launch.processes > 1 or len(self._launch.nodes) > 1
+
+    def start(self, meeting: tuple[str, int] | None, keeper: Keeper) -> None:
+        """Starts every rank, or the one launcher of this node. meeting: address and port of rank 0, where several are.
+
+        Raises OSError with the program as its `filename`; those started before it live.
+        """
         os.makedirs(self._launch.cwd, exist_ok=True)
-        several = self._launch.processes > 1 or len(self._launch.nodes) > 1
-        port = _free_port() if several else 0
         clock, now = time.monotonic(), time.time()
-        for local in range(self._launch.processes):
+        journal = Journal(2 * self._started(), lambda: self._log.end)
+        keeper.tell({"journal": True}, [journal.fd])
+        for local in range(self._started()):
             outputs = processes.Outputs()
-            pid = outputs.spawn(self._launch.command, self._environment(local, port), self._launch.cwd)
+            environment = self._environment(local, meeting)
+            pid = outputs.spawn(self._launch.command, environment, self._launch.cwd, enter=self.enter)
             self.pids[pid] = local
             self.launched, self.launched_clock = self.launched or now, clock
             for fd, stream in ((outputs.out, "o"), (outputs.err, "e")):
-                self.outputs[fd] = (local, stream, LineSplitter())
+                slot = journal.slot()
+                self.outputs[fd] = (local, stream, Output(self._loop, slot))
                 self._loop.add(fd, self._read)
+                place = slot.output if slot is not None else None
+                keeper.tell({"output": self._rank(local), "stream": stream, "slot": place}, [fd])
+
+    def _started(self) -> int:
+        """Processes of each node that are ours to start: a launcher starts its own."""
+        return 1 if self._launch.view == "node" else self._launch.processes
 
     def _rank(self, local: int) -> int:
-        return self._index * self._launch.processes + local
+        return self._index * self._started() + local
 
-    def _environment(self, local: int, port: int) -> dict[str, str]:
+    def _environment(self, local: int, meeting: tuple[str, int] | None) -> dict[str, str]:
         launch, sockets = self._launch, self._report.sockets
         nodes = max(1, len(launch.nodes))
         environment = {
             "PYTHONUNBUFFERED": "1",
+            **self.extra,
             **launch.environment,
             names.RUN: str(launch.run),
             names.ATTEMPT: launch.attempt,
@@ -89,35 +117,64 @@ class Gang:
             names.STOP_FILE: os.path.join(sockets, "stop"),
             names.RANK: str(self._rank(local)),
             names.LOCAL_RANK: str(local),
-            names.WORLD_SIZE: str(nodes * launch.processes),
-            names.LOCAL_WORLD_SIZE: str(launch.processes),
+            names.WORLD_SIZE: str(nodes * self._started()),
+            names.LOCAL_WORLD_SIZE: str(self._started()),
             names.NODE_RANK: str(self._index),
         }
-        if port:
-            environment[names.MASTER_ADDR] = (launch.nodes[0].get("address") if launch.nodes else "") or "127.0.0.1"
-            environment[names.MASTER_PORT] = str(port)
+        if launch.view == "node":
+            environment[names.NPROC_PER_NODE] = str(launch.processes)
+        if meeting is not None:
+            environment[names.MASTER_ADDR], environment[names.MASTER_PORT] = meeting[0], str(meeting[1])
+        if (mine := self.accelerators()) is not None:
+            environment[names.CUDA_VISIBLE_DEVICES] = ",".join(map(str, mine))
         return environment
+
+    def ranks(self) -> dict[int, int]:
+        """Living processes, each with its rank."""
+        return {pid: self._rank(local) for pid, local in self.pids.items()}
+
+    def accelerators(self) -> list[int] | None:
+        """Indices of this node's accelerators that are ours; None where nobody counted them."""
+        nodes = self._launch.nodes
+        found: list[int] | None = nodes[self._index].get("accelerators") if self._index < len(nodes) else None
+        return found
 
     # -- what they say
 
     def _read(self, fd: int) -> None:
-        local, stream, splitter = self.outputs[fd]
-        try:
-            block = os.read(fd, BLOCK)
-        except BlockingIOError:
-            return
-        lines = splitter.feed(block) if block else splitter.end()
+        local, stream, output = self.outputs[fd]
+        text = output.read(fd)
+        ended = text is None
+        if text is None:
+            text = output.rest()
         rank = self._rank(local)
-        self._log.write(lines, rank, stream)
-        if lines and stream == "e" and lines[-1].strip():
-            self._last_words[rank] = lines[-1]
-        if not block:
+        if text:
+            self.line_at = time.monotonic()
+        self._log.append(text, rank, stream, output.notice())
+        output.commit()
+        if stream == "e" and (last := text[text.rfind(b"\n", 0, -1) + 1 : -1]).strip():
+            self._last_words[rank] = last
+        if ended:
             del self.outputs[fd]
             self._loop.remove(fd)
-        elif len(block) < BLOCK:
-            self._loop.rest(fd)
-        if lines and rank == 0 and stream == "o":
-            self._take_metrics(lines)
+        if rank == 0 and stream == "o":
+            self._look_through(text, ended)
+
+    def _look_through(self, text: bytes, ended: bool) -> None:
+        """Metrics are taken when nothing is left to read, so that looking for them holds up nobody who prints."""
+        if text:
+            self._backlog.add(text)
+            if self._loop.idle is None:
+                self._loop.idle, self._loop.idle_at = self._take_next, time.monotonic() + METRIC_SECONDS
+        while ended and self._take_next():
+            pass
+        if ended and self._backlog.given_up:
+            self._report.say(f"{self._backlog.given_up} lines came too quickly to be looked through for metrics")
+
+    def _take_next(self) -> bool:
+        if text := self._backlog.take():
+            self._take_metrics(text)
+        return bool(self._backlog)
 
     def last_words(self, rank: int) -> str:
         """What the rank wrote to stderr last, most often the exception that ended it; "" when it wrote nothing."""
@@ -126,11 +183,12 @@ class Gang:
     def deafen(self) -> None:
         """Closes outputs that something which cannot be killed holds open."""
         for fd in list(self.outputs):
-            _, stream, splitter = self.outputs.pop(fd)
-            self._log.write(splitter.end(), 0, stream)
+            local, stream, output = self.outputs.pop(fd)
+            self._log.append(output.rest(), self._rank(local), stream)
             self._loop.remove(fd)
+        self._look_through(b"", True)
 
-    def _take_metrics(self, lines: list[bytes]) -> None:
+    def _take_metrics(self, text: bytes) -> None:
         if self._reader is None:
             # imported here: the user's first line is in the log by now
             from headway.runner.metrics import MetricReader
@@ -138,50 +196,12 @@ class Gang:
             self._reader = MetricReader(self._launch.metric_patterns)
             for sentence in self._reader.refused:
                 self._report.say(sentence)
-        if points := self._reader.read_all(lines):
-            # written by hand, as thousands a second may come
-            end = f', "rank": 0, "t": {time.time():.6f}}}\n'
-            block = "".join([f'{{"step": {s}, "name": {_quoted(n)}, "value": {_number(v)}{end}' for s, n, v in points])
-            self._metrics.append(block.encode())
+        if points := self._reader.read_block(text):
+            self.channel.write(points)
 
-    def _write_points(self, points: list[dict[str, Any]]) -> None:
-        if points:
-            self._metrics.append("".join(json.dumps(point) + "\n" for point in points).encode())
-
-    # -- the script's channel
-
-    def _open_channel(self) -> None:
-        self._channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._channel.bind(os.path.join(self._report.sockets, "channel"))
-        self._loop.add(self._channel.fileno(), self._hear)
-
-    def _hear(self, _: int) -> None:
-        points = []
-        for _ in range(1000):  # then others have their turn
-            try:
-                said = json.loads(self._channel.recv(BLOCK))
-            except OSError:
-                break
-            except ValueError:
-                continue
-            if isinstance(said, dict) and (point := self._point(said.get("metric"))):
-                points.append(point)
-            elif isinstance(said, dict) and isinstance(said.get("event"), dict):
-                fields = dict(said["event"])
-                self._report.event(str(fields.pop("event", "script")), **fields)
-        self._write_points(points)
-
-    def _point(self, raw: Any) -> dict[str, Any] | None:
-        """A metric that a script sent, as metrics.jsonl has it; one without a step is at the step before."""
-        if not isinstance(raw, dict):
-            return None
-        try:
-            step = raw.get("step")
-            self._step = self._step if step is None else int(step)
-            value, rank = float(raw["value"]), int(raw.get("rank") or 0)
-            return {"t": time.time(), "step": self._step, "name": str(raw["name"]), "value": value, "rank": rank}
-        except (KeyError, TypeError, ValueError):
-            return None
+    def _hear(self, points: list[tuple[int, str, float]]) -> None:
+        if self.hear_points is not None:
+            self.hear_points(points, time.monotonic())
 
     # -- the end
 
@@ -201,16 +221,9 @@ class Gang:
         return True
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"' if name.isidentifier() else json.dumps(name)
-
-
-def _number(value: float) -> str:
-    return repr(value) if isfinite(value) else json.dumps(value)
-
-
-def _free_port() -> int:
+def free_port(host: str) -> int:
+    """A port of `host` that nobody uses now. Raises OSError."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port

@@ -1,4 +1,4 @@
-"""run.log and diag.log: whole lines with time, rank and stream, one writer, a cap with a notice."""
+"""run.log and diag.log: whole lines with time, rank and stream, one writer; of a long log head and tail are kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import time
 
 #: longest line kept in one piece; a longer one is cut into several
 LONGEST_LINE = 64 * 1024
+#: a segment is this part of a log's limit; the first file is half of it, and so are the newest segments together
+PIECES = 8
+KEPT = 4
 
 
 class Appended:
@@ -32,31 +35,91 @@ class Appended:
         self.size += len(block)
         return True
 
+    def close(self) -> None:
+        os.close(self._fd)
+
 
 class LogFile:
-    """Appends rendered lines. After `limit` bytes, and after lines that a full disk did not take, it says so."""
+    """Appends rendered lines; beyond `limit` bytes the first and the newest are kept (see `protocol.logs`).
+
+    The file itself takes the first half of the limit. What follows goes to segments of an eighth, named by the offset
+    at which they start, of which the newest four are kept. So an offset means the same for ever, nothing is moved, and
+    a block costs the same whether the log is short or long. Lines that a full disk did not take are counted, and the
+    log says so where they are missing.
+    """
 
     def __init__(self, path: str, limit: int) -> None:
+        """limit: bytes in all. Raises OSError."""
+        self._path = path
+        self._head, self._piece = limit // 2, limit // PIECES
         self._file = Appended(path)
-        self._limit = limit
-        self._cut = False
+        #: where the current file starts in the whole log
+        self._start = 0
+        #: starts of the segments that are there, oldest first
+        self._segments: list[int] = []
         self._missed = 0
 
     def write(self, lines: list[bytes], rank: int, stream: str) -> None:
-        if not lines or self._cut:
+        if lines:
+            self.append(b"\n".join(lines) + b"\n", rank, stream)
+
+    def append(self, text: bytes, rank: int, stream: str, notice: str = "") -> None:
+        """Whole lines, each with its newline. notice: our own words before them."""
+        if not text and not notice:
             return
-        now = time.time()
-        prefix = f"{now:.6f} {rank} {stream} ".encode()
-        block = prefix + (b"\n" + prefix).join(lines) + b"\n"
+        prefix = f"{time.time():.6f} {rank} {stream} ".encode()
+        # one replacement for all lines is several times as quick as taking them apart
+        block = prefix + text.replace(b"\n", b"\n" + prefix)[: -len(prefix)] if text else b""
+        if notice:
+            block = self._notice(notice) + block
         if self._missed:
-            notice = f"{now:.6f} {rank} h [headway] {self._missed} lines are missing here: the disk took none\n"
-            block = notice.encode() + block
-        if self._file.size + len(block) > self._limit:
-            self._cut = True
-            room = block[: block.rfind(b"\n", 0, max(self._limit - self._file.size, 0)) + 1]
-            notice = f"[headway] the log reached its limit of {self._limit} bytes; later lines are dropped"
-            block = room + f"{now:.6f} {rank} h {notice}\n".encode()
-        self._missed = 0 if self._file.append(block) else self._missed + len(lines)
+            block = self._notice(f"{self._missed} lines are missing here: the disk took none") + block
+        room = (self._piece if self._segments else self._head) - self._file.size
+        taken = self._file.append(block) if len(block) <= room else self._divide(block, room)
+        self._missed = 0 if taken else self._missed + text.count(b"\n")
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last line."""
+        return self._start + self._file.size
+
+    @staticmethod
+    def _notice(text: str) -> bytes:
+        return f"{time.time():.6f} 0 h [headway] {text}\n".encode()
+
+    def _divide(self, block: bytes, room: int) -> bool:
+        """Appends a block that the current file has no room for: whole lines here, the others in the next files."""
+        while block:
+            end = len(block) if len(block) <= room else block.rfind(b"\n", 0, max(room, 0)) + 1
+            if not end and not self._file.size:
+                # longer than a whole segment
+                end = block.index(b"\n") + 1
+            if end and not self._file.append(block[:end]):
+                return False
+            block = block[end:]
+            if block:
+                if not self._turn():
+                    return False
+                room = self._piece
+        return True
+
+    def _turn(self) -> bool:
+        """Goes on in a new segment, and removes the oldest of more than are kept; False when there can be none."""
+        start = self._start + self._file.size
+        while len(self._segments) >= KEPT:
+            try:
+                os.unlink(f"{self._path}.{self._segments[0]}")
+            except OSError:
+                pass  # somebody else removed it
+            del self._segments[0]
+        try:
+            later = Appended(f"{self._path}.{start}")
+        except OSError:
+            return False
+        self._file.close()
+        self._file, self._start = later, start
+        self._segments.append(start)
+        return True
 
 
 class LineSplitter:
@@ -67,23 +130,51 @@ class LineSplitter:
 
     def feed(self, block: bytes) -> list[bytes]:
         """The lines that `block` completes, in UTF-8, without their ends."""
-        *lines, rest = (self._rest + block).split(b"\n")
+        text = self.whole(block)
+        return text[:-1].split(b"\n") if text else []
+
+    def whole(self, block: bytes) -> bytes:
+        """The same as one text, each line with its newline."""
+        block = self._rest + block
+        end = block.rfind(b"\n") + 1
+        rest = block[end:]
         if b"\r" in rest:
             # a progress bar; the last byte may be the first half of "\r\n"
             rest = rest[rest.rfind(b"\r", 0, len(rest) - 1) + 1 :]
+        text = block[:end]
+        # the longer way only where a line needs it
+        if b"\r" in text or not _is_text(text):
+            text = b"\n".join([_shown(line) for line in text[:-1].split(b"\n")]) + b"\n"
         while len(rest) > LONGEST_LINE:
-            lines.append(rest[:LONGEST_LINE])
+            text += _shown(rest[:LONGEST_LINE]) + b"\n"
             rest = rest[LONGEST_LINE:]
         self._rest = rest
-        # the longer way for all only where one needs it
-        if lines and (b"\r" in block or not block.isascii() or b"\r" in lines[0] or not lines[0].isascii()):
-            return [_shown(line) for line in lines]
-        return lines
+        return text
+
+    @property
+    def begun(self) -> bytes:
+        """What stands there without a newline."""
+        return self._rest
+
+    def rest(self) -> bytes:
+        """What stood there without a newline, with one; b"" when nothing did."""
+        rest, self._rest = self._rest, b""
+        return _shown(rest) + b"\n" if rest else b""
 
     def end(self) -> list[bytes]:
-        """What stood there without a newline."""
-        rest, self._rest = self._rest, b""
-        return [_shown(rest)] if rest else []
+        """The same as lines."""
+        rest = self.rest()
+        return [rest[:-1]] if rest else []
+
+
+def _is_text(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _shown(line: bytes) -> bytes:

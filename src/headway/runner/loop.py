@@ -10,10 +10,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: how long an output rests that was read a moment ago: a script that prints line by line costs one read for many lines
-REST_SECONDS = 0.1
-#: two reads closer than this make it busy
-BUSY_SECONDS = 0.02
+#: how long an output rests that was read a moment ago: a script that prints line by line costs one read for many lines.
+#: Not longer, as a burst that begins meanwhile has only the room of the pipe
+REST_SECONDS = 0.025
+#: bytes that may come while it rests: a quarter of a pipe
+REST_BYTES = 1 << 16
+#: two reads closer than this make it busy: one that was left alone for a moment still is
+BUSY_SECONDS = 2 * REST_SECONDS
 
 
 class Loop:
@@ -24,6 +27,11 @@ class Loop:
         self._handlers: dict[int, Callable[[int], object]] = {}
         self._resting: dict[int, float] = {}
         self._read_at: dict[int, float] = {}
+        self._due: dict[int, float] = {}
+        #: what is left to do when nothing is readable, in small pieces; gives whether there is more
+        self.idle: Callable[[], bool] | None = None
+        #: monotonic time before which it is not wanted
+        self.idle_at = 0.0
 
     def add(self, fd: int, handler: Callable[[int], object]) -> None:
         """`handler(fd)` is called while `fd` is readable or at its end."""
@@ -35,17 +43,26 @@ class Loop:
         """Forgets `fd` and closes it."""
         if fd not in self._resting:
             self._poll.unregister(fd)
-        for known in (self._handlers, self._resting, self._read_at):
+        for known in (self._handlers, self._resting, self._read_at, self._due):
             known.pop(fd, None)
         os.close(fd)
 
-    def rest(self, fd: int) -> None:
-        """Told after each read of `fd`: leaves it alone for a moment if it was read a moment ago."""
+    def rest(self, fd: int, size: int = 0) -> None:
+        """Told after each read of `fd`: leaves it alone for a moment if it was read a moment ago.
+
+        size: bytes that were read; where they came so quickly that its pipe may be full before, it does not rest.
+        """
         now = time.monotonic()
-        if now - self._read_at.get(fd, 0.0) < BUSY_SECONDS and fd not in self._resting:
+        since = now - self._read_at.get(fd, 0.0)
+        quick = size * REST_SECONDS > REST_BYTES * since
+        if since < BUSY_SECONDS and not quick and fd not in self._resting:
             self._resting[fd] = now + REST_SECONDS
             self._poll.unregister(fd)
         self._read_at[fd] = now
+
+    def again(self, fd: int, at: float) -> None:
+        """Calls the handler of `fd` at the monotonic time `at` as well, readable or not."""
+        self._due[fd] = at
 
     def wake(self) -> None:
         """Ends all rests: something ended, and what it said last is wanted now."""
@@ -61,9 +78,21 @@ class Loop:
                 del self._resting[fd]
                 self._poll.register(fd, select.POLLIN)
             until = min([until, *self._resting.values()])
+        if self._due:
+            until = min([until, *self._due.values()])
+        if self.idle is not None:
+            until = min(until, self.idle_at)
         # rounded up: a wait that ends a fraction too early would spin
-        wait = max(0, int((until - time.monotonic()) * 1000) + 1)
-        for fd, _ in self._poll.poll(wait):
+        wait = int((until - time.monotonic()) * 1000) + 1
+        ready = self._poll.poll(max(0, wait))
+        if not ready and self.idle is not None and time.monotonic() >= self.idle_at and not self.idle():
+            self.idle = None
+        for fd, _ in ready:
             # a handler before may have closed it
             if handler := self._handlers.get(fd):
                 handler(fd)
+        if self._due:
+            now = time.monotonic()
+            for fd in [fd for fd, at in self._due.items() if at <= now]:
+                del self._due[fd]
+                self._handlers[fd](fd)

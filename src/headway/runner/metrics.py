@@ -1,22 +1,32 @@
-"""Metric points from what a script prints: `loss=0.12`, `accuracy: 0.95`, `epoch 3/25`, JSON lines, own patterns."""
+"""Metric points from what a script prints: `loss=0.12`, `accuracy: 0.95`, `epoch 3/25`, JSON lines, own patterns.
+
+A line that names no step is at the last one that was named; where none ever was, the values of each metric are counted.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import re
+from math import isfinite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
-_PAIR = re.compile(rf"([A-Za-z_][A-Za-z0-9_./-]*)\s*[=:]\s*({_NUMBER})(?![\w.:/-])")
-#: looked for at the words of `_POSITIONS` alone: a search over the whole line would cost more than all else here
-_POSITION = re.compile(r"\s*[=: ]\s*\[?(\d+)")
-_POSITIONS = ("epoch", "step", "iteration", "iter")
+_NAME = r"[A-Za-z_][A-Za-z0-9_./-]*"
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
+#: (name, value, "", "") of a pair, (name, "", position, "") of `epoch 3/25`, the last one of a newline. The name is taken
+#: whole or not at all (a look ahead is not gone back into): many lines are one cheap search
+_TOKEN = re.compile(
+    rf"(?<![A-Za-z0-9_])(?=({_NAME}))\1"
+    rf"(?:[ \t]*[=:][ \t]*({_NUMBER})(?![\w:/-]|\.\w)|(?:[ \t]*[=:][ \t]*|[ \t]+)\[?(\d+))|(\n)"
+)
+#: of what looks like JSON and is none, as a printed dict
+_QUOTED = re.compile(rf"""(['"])({_NAME})\1\s*:\s*(['"]?)({_NUMBER})\3\s*[,}}]""")
 #: what names the step, the most exact first
 _STEPS = ("step", "global_step", "iteration", "iter", "epoch")
+#: those of them that may stand without a sign: `epoch 3/25`
+_POSITIONS = frozenset(("epoch", "step", "iteration", "iter"))
 #: a line longer than this holds data, not a report
 _LONGEST = 4096
 #: a block without any of these holds no metric of the built-in forms
@@ -31,7 +41,11 @@ class MetricReader:
         self._own: list[tuple[str, re.Pattern[str]]] = []
         #: one sentence for each pattern that cannot be used
         self.refused: list[str] = []
-        self._step = 0
+        #: name -> regular expression of own patterns that matched nothing yet
+        self.unmatched: dict[str, str] = {}
+        self._step: int | None = None
+        #: name -> how many values it had while no step was ever named
+        self._counts: dict[str, int] = {}
         for pattern in patterns:
             name, regex = pattern.get("name", pattern.get("Name")), pattern.get("regex", pattern.get("Regex"))
             try:
@@ -43,17 +57,26 @@ class MetricReader:
                 self.refused.append(f"metric pattern {name}: {regex!r} must have exactly one group")
             else:
                 self._own.append((name, compiled))
+                self.unmatched[name] = compiled.pattern
 
-    def read_all(self, lines: list[bytes]) -> list[tuple[int, str, float]]:
-        """(step, name, value) of each number that the lines report. A block without a sign of one costs nothing."""
-        if not self._own:
-            block = b"\n".join(lines)
-            if not any(sign in block for sign in _SIGNS):
-                return []
-        return [point for line in lines if len(line) < _LONGEST for point in self.read(line.decode("utf-8", "replace"))]
+    def read_block(self, block: bytes) -> list[tuple[int, str, float]]:
+        """(step, name, value) of each number that whole lines report. A block without a sign of one costs nothing."""
+        if not self._own and not any(sign in block for sign in _SIGNS):
+            return []
+        text = block.decode("utf-8", "replace")
+        points: list[tuple[int, str, float]] = []
+        if not self._own and "{" not in text and len(text) < _LONGEST:
+            self._tokens(text, points)
+            return points
+        for line in text.split("\n"):
+            if len(line) < _LONGEST:
+                self._read(line, points)
+        return points
 
-    def read(self, line: str) -> list[tuple[int, str, float]]:
-        """The same for one line."""
+    def _read(self, line: str, points: list[tuple[int, str, float]]) -> None:
+        if not self._own and "{" not in line:
+            self._tokens(line + "\n", points)
+            return
         values = self._json(line) if line.lstrip().startswith("{") else self._pairs(line)
         for name, pattern in self._own:
             if found := pattern.search(line):
@@ -61,33 +84,67 @@ class MetricReader:
                     values[name] = float(found.group(1))
                 except (ValueError, TypeError):
                     continue
-        if not values:
-            return []
-        named = [key for key in _STEPS if key in values]
-        if named and math.isfinite(values[named[0]]):
-            self._step = int(values[named[0]])
-        return [(self._step, name, value) for name, value in values.items() if name not in named]
+                self.unmatched.pop(name, None)
+        if values:
+            self._add(values, points)
+
+    def _tokens(self, text: str, points: list[tuple[int, str, float]]) -> None:
+        """Lines of the forms without braces, all in one search."""
+        values: dict[str, float] = {}
+        for name, value, position, end in _TOKEN.findall(text):
+            if value:
+                values[name] = float(value)
+            elif end:
+                if values:
+                    self._add(values, points)
+                    values = {}
+            elif (word := name.lower()) in _POSITIONS:
+                values.setdefault(word, float(position))
+        if values:
+            self._add(values, points)
+
+    @staticmethod
+    def _pairs(line: str) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for name, value, position, _ in _TOKEN.findall(line):
+            if value:
+                values[name] = float(value)
+            elif (word := name.lower()) in _POSITIONS:
+                values.setdefault(word, float(position))
+        return values
 
     @staticmethod
     def _json(line: str) -> dict[str, float]:
         try:
             raw: Any = json.loads(line)
-        except ValueError:
-            return {}
+        except (ValueError, RecursionError):
+            return {name: float(value) for _, name, _, value in _QUOTED.findall(line)}
         if not isinstance(raw, dict):
             return {}
         return {k: float(v) for k, v in raw.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
-    @staticmethod
-    def _pairs(line: str) -> dict[str, float]:
-        values = {}
-        if "=" in line or ":" in line:
-            values = {name: float(value) for name, value in _PAIR.findall(line)}
-        lower = line.lower()
-        for name in _POSITIONS:
-            at = lower.find(name)
-            if at < 0 or name in values or (at > 0 and (lower[at - 1].isalnum() or lower[at - 1] == "_")):
-                continue
-            if found := _POSITION.match(line, at + len(name)):
-                values[name] = float(found[1])
-        return values
+    def _add(self, values: dict[str, float], points: list[tuple[int, str, float]]) -> None:
+        """The points of one line."""
+        step: int | None = None
+        # a step is most often the first word of its line
+        for name in [key for key in values if key.lower() in _STEPS]:
+            if name != (word := name.lower()):
+                values[word] = values.pop(name)
+        for word in _STEPS:
+            if word in values:
+                value = values[word]
+                if word == "epoch" and not value.is_integer():
+                    continue  # a fraction of an epoch is no position that points can be told apart by
+                if isfinite(value) and step is None:
+                    step = int(value)
+                del values[word]
+        if step is not None:
+            self._step = step
+        if self._step is not None:
+            at = self._step
+            points += [(at, name, value) for name, value in values.items()]
+            return
+        for name, value in values.items():
+            count = self._counts.get(name, 0)
+            self._counts[name] = count + 1
+            points.append((count, name, value))

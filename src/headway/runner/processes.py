@@ -7,6 +7,10 @@ import fcntl
 import os
 import signal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -31,10 +35,22 @@ class Outputs:
             except OSError:
                 pass  # the user's limit for pipes; the usual 64 KiB do as well
 
-    def spawn(self, command: list[str], environment: dict[str, str], cwd: str, stdin: int | None = None) -> int:
-        """Starts `command` writing into these pipes. Raises OSError (errno, reason, program); all is closed then."""
+    def spawn(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        cwd: str,
+        stdin: int | None = None,
+        *,
+        enter: Callable[[], None] | None = None,
+        keep: tuple[int, ...] = (),
+    ) -> int:
+        """Starts `command` writing into these pipes. Raises OSError (errno, reason, program); all is closed then.
+
+        enter: called in the new process before it becomes the command. keep: descriptors that it inherits besides.
+        """
         try:
-            return _spawn(command, environment, cwd, (stdin, self._out, self._err))
+            return _spawn(command, environment, cwd, (stdin, self._out, self._err), enter, keep)
         except OSError:
             os.close(self.out)
             os.close(self.err)
@@ -44,13 +60,24 @@ class Outputs:
             os.close(self._err)
 
 
-def _spawn(command: list[str], environment: dict[str, str], cwd: str, streams: tuple[int | None, int, int]) -> int:
+def _spawn(
+    command: list[str],
+    environment: dict[str, str],
+    cwd: str,
+    streams: tuple[int | None, int, int],
+    enter: Callable[[], None] | None,
+    keep: tuple[int, ...],
+) -> int:
     """In a process group of its own, dying with us (PR_SET_PDEATHSIG). Raises OSError when it cannot be executed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
+            if enter is not None:
+                enter()
+            for fd in keep:
+                os.set_inheritable(fd, True)
             _become(command, environment, cwd, streams, parent)
         except OSError as error:
             os.write(writer, f"{error.errno or 0}".encode())
@@ -96,8 +123,8 @@ def childless() -> bool:
     return False
 
 
-def tree(root: int, besides: int | None = None, *, thorough: bool = False) -> list[int]:
-    """All that `root` started, and what those started, zombies too; without `besides` and what that one started.
+def tree(root: int, besides: Collection[int] = (), *, thorough: bool = False) -> list[int]:
+    """All that `root` started, and what those started, zombies too; without `besides` and what those started.
 
     thorough: looks at every process. The kernel's lists of children are quick, but may miss one while another ends.
     """
@@ -108,7 +135,7 @@ def tree(root: int, besides: int | None = None, *, thorough: bool = False) -> li
     while left:
         pid = left.pop()
         for child in _children(pid) if listed else scanned.get(pid, ()):
-            if child != besides:
+            if child not in besides:
                 found.append(child)
                 left.append(child)
     return found

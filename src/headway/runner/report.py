@@ -25,15 +25,15 @@ class ClaimedError(Exception):
 class Report:
     """One node's files. `hints` and `attempt` are set once launch.json was read."""
 
-    def __init__(self, folder: str) -> None:
-        """Makes `folder` and claims it. Raises ClaimedError, OSError."""
+    def __init__(self, folder: str, keeper: identity.Identity | None = None) -> None:
+        """Makes `folder` and claims it. keeper: who finishes our work if we are killed. Raises ClaimedError, OSError."""
         self.folder = folder
         self.attempt = ""
         self.hints: str | None = None
         self.started = time.time()
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self.sockets = _short_folder()
-        self._claim()
+        self._claim(keeper)
         self._diag = LogFile(self.path(layout.DIAG_LOG), DIAG_LIMIT)
         self._events = Appended(self.path(layout.EVENTS))
         self._waiting: list[bytes] = []
@@ -41,9 +41,10 @@ class Report:
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def _claim(self) -> None:
+    def _claim(self, keeper: identity.Identity | None) -> None:
         mine = self.path(f".{layout.RUNNER}.{os.getpid()}")
         claim = {**identity.own().to_json(), "at": self.started, "sockets": self.sockets}
+        claim["keeper"] = keeper.to_json() if keeper is not None else None
         with open(mine, "w", encoding="utf-8") as file:
             json.dump(claim, file)
         try:

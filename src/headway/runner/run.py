@@ -6,17 +6,15 @@ the user's first line need not wait for (metrics, samples) is imported after the
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import time
 from types import SimpleNamespace
 
 from headway.protocol import events, layout, names
 from headway.protocol.causes import Cause
 from headway.runner import processes
-from headway.runner.gang import Gang
+from headway.runner.gang import Gang, free_port
 from headway.runner.logs import LogFile
 from headway.runner.loop import Loop
 from headway.runner.report import ClaimedError, Report
@@ -27,17 +25,33 @@ if TYPE_CHECKING:
 
     from headway.protocol.launch import Launch
     from headway.runner.helper import Helper
+    from headway.runner.keeper import Keeper
+    from headway.runner.memory import Group
+    from headway.runner.peers import Peers
+    from headway.runner.stacks import Stacks
+    from headway.runner.tracking import Tracking
+    from headway.runner.watch import Ending, Watch
 
 HEARTBEAT_SECONDS = 3.0
-USAGE_SECONDS = 5.0
 #: less free space than this is a full disk
 FULL_BYTES = 64 << 10
-#: how often memory is looked at where it is limited
-MEMORY_SECONDS = 1.0
 #: how long the output of processes that cannot be killed is waited for
 DEAF_SECONDS = 5.0
 #: a helper that finishes after a stop has this long, or the grace period if that is longer
 FINISH_SECONDS = 10.0
+#: how long the tracking endpoint may take for its last points
+TRACKING_SECONDS = 2.0
+#: a user who set this has an endpoint of his own
+TRACKING_URI = "MLFLOW_TRACKING_URI"
+#: ends of one node that end its gang at once; of all others every node is told, and has its grace period
+_FAILURES = (
+    Cause.EXIT,
+    Cause.KILLED,
+    Cause.NOT_STARTED,
+    Cause.PREPARE_FAILED,
+    Cause.OOM_KILL,
+    Cause.RUNNER_LOST,
+)
 
 
 def read_launch(path: str) -> Launch:
@@ -55,10 +69,11 @@ def read_launch(path: str) -> Launch:
 
 
 class Runner:
-    """`Runner(folder, index).main()` returns when exit.json is there (or another runner has the attempt)."""
+    """`Runner(folder, index, keeper).main()` returns when exit.json is there (or another runner has the attempt)."""
 
-    def __init__(self, folder: str, index: int) -> None:
+    def __init__(self, folder: str, index: int, keeper: Keeper) -> None:
         self.folder = folder
+        self.keeper = keeper
         self.index = index
         self.loop = Loop()
         self.cause: Cause | None = None
@@ -69,13 +84,23 @@ class Runner:
         self.stop_seen = False
         self.helper: Helper | None = None
         self.gang: Gang | None = None
+        self.peers: Peers | None = None
+        #: all is ready here, and node 0 has not told where the ranks meet
+        self.meeting = False
+        self.watch: Watch | None = None
+        #: where the memory of the user's processes is limited; None: it is watched
+        self.group: Group | None = None
+        self.tracking: Tracking | None = None
+        #: prints stacks before the run is asked to end for this reason
+        self.stacks: Stacks | None = None
+        self.ending: tuple[Cause, str, float] | None = None
 
     # -- beginning
 
     def main(self) -> None:
         self._take_signals()
         try:
-            self.report = Report(os.path.join(self.folder, layout.node(self.index)))
+            self.report = Report(os.path.join(self.folder, layout.node(self.index)), self.keeper.identity())
         except ClaimedError:
             return
         try:
@@ -108,6 +133,8 @@ class Runner:
             self._end(Cause.NOT_STARTED, f"launch.json cannot be read: {error}.")
             return
         report.hints, report.attempt = self.launch.hints, self.launch.attempt
+        known = {"attempt": self.launch.attempt, "hints": self.launch.hints, "nodes": self.launch.nodes}
+        self.keeper.tell({**known, "sockets": report.sockets}, [])
         report.event(events.STARTED)
         report.beat()
         try:
@@ -127,9 +154,13 @@ class Runner:
 
     def _run(self) -> None:
         now = time.monotonic()
-        self.beat_at, self.usage_at, self.memory_at = now + HEARTBEAT_SECONDS, now + USAGE_SECONDS, now
+        self.beat_at = now + HEARTBEAT_SECONDS
         run_log = LogFile(self.report.path(layout.RUN_LOG), self.launch.log_limit)
         self.gang = Gang(self.launch, self.index, self.loop, self.report, run_log)
+        if len(self.launch.nodes) > 1:
+            from headway.runner.peers import Peers
+
+            self.peers = Peers(self.folder, self.index, self.launch.nodes, now)
         self._check_asked()
         #: folder whose first file calls for the helper; None: it is needed at once, or not at all
         self.helper_waits_for: str | None = self.launch.plan.get("wait_for") if self.launch.helper else None
@@ -139,17 +170,9 @@ class Runner:
             if self.helper_waits_for is not None:
                 os.makedirs(self.helper_waits_for, exist_ok=True)
             self._launch()
-        self._describe()
         while not self._over():
             self._turn()
         self._finish()
-
-    def _describe(self) -> None:
-        disk = os.statvfs(self.folder)
-        self.report.say(
-            f"attempt {self.launch.attempt} on {os.uname().nodename}: {os.cpu_count()} CPUs, "
-            f"{disk.f_bavail * disk.f_frsize >> 20} MiB of disk free, runner on Python {sys.version.split()[0]}"
-        )
 
     def _over(self) -> bool:
         assert self.gang is not None
@@ -159,21 +182,23 @@ class Runner:
 
     def _turn(self) -> None:
         assert self.gang is not None
-        due = [self.beat_at, self.usage_at]
-        due += [at for at in (self.kill_at, self.deaf_at, self._limit_at()) if at is not None]
-        if self.launch.memory_bytes is not None and self.gang.pids:
-            due.append(self.memory_at)
+        due = [self.beat_at]
+        due += [at for at in (self.kill_at, self.deaf_at) if at is not None]
+        if self.watch is not None and self._goes_on():
+            due.append(self.watch.due)
+        if self.stacks is not None:
+            due.append(self.stacks.due)
         if self.helper is not None and self.helper.again_at is not None:
             due.append(self.helper.again_at)
+        if self.peers is not None:
+            due.append(self.peers.look_at)
         self.loop.turn(min(due))
         self._reap()
         self._tick(time.monotonic())
 
-    def _limit_at(self) -> float | None:
-        """When the time limit is reached; None when it does not count (any more)."""
-        if self.launch.max_duration is None or self.cause is not None or not self.gang or not self.gang.pids:
-            return None
-        return self.gang.launched_clock + self.launch.max_duration
+    def _goes_on(self) -> bool:
+        """Whether the user's processes run, and nothing has ended them yet."""
+        return self.cause is None and self.ending is None and self.gang is not None and bool(self.gang.pids)
 
     def _tick(self, now: float) -> None:
         if now >= self.beat_at:
@@ -181,23 +206,22 @@ class Runner:
             self.report.beat()
             self.report.flush()
             self._check_asked()
+            self._check_amended()
             self._check_folder()
             self._call_helper()
-        if now >= self.usage_at:
-            self.usage_at = now + USAGE_SECONDS
-            self._sample()
-        if self.launch.memory_bytes is not None and now >= self.memory_at:
-            self.memory_at = now + MEMORY_SECONDS
-            self._check_memory(self.launch.memory_bytes)
-        if (limit := self._limit_at()) is not None and now >= limit:
-            text = f"ran for its limit of {self.launch.max_duration:g} s."
-            self._ask_to_end(Cause.TIME_LIMIT, text, self.launch.grace)
+        if self.watch is not None and self._goes_on() and now >= self.watch.due:
+            self._end_for(self.watch.tick(now, self._besides()))
+        if self.stacks is not None:
+            self.stacks.tick(now)
+            self._look_at_stacks(self.stacks)
         if self.kill_at is not None and now >= self.kill_at:
             self.kill_at, self.deaf_at = None, time.monotonic() + DEAF_SECONDS
             self._kill_tree()
         if self.deaf_at is not None and now >= self.deaf_at and self.gang is not None:
             self.deaf_at = None
             self.gang.deafen()
+        if self.peers is not None and now >= self.peers.look_at:
+            self._look_at_peers(self.peers, now)
         if self.helper is not None:
             self.helper.tick(now)
             self._look_at_helper(self.helper)
@@ -212,15 +236,78 @@ class Runner:
     # -- the user's processes
 
     def _launch(self) -> None:
+        """Starts them, once it is known where the ranks meet."""
         assert self.gang is not None
+        meeting: tuple[str, int] | None = None
+        if self.peers is not None:
+            meeting = self.peers.meet(free_port("") if self.index == 0 else 0)
+            self.meeting = meeting is None
+            if self.meeting:
+                return
+        elif self.gang.several:
+            nodes = self.launch.nodes
+            meeting = (nodes and nodes[0].get("address")) or "127.0.0.1", free_port("127.0.0.1")
+        self._prepare_place(self.gang)
         try:
-            self.gang.start()
+            self.gang.start(meeting, self.keeper)
         except OSError as error:
-            self.cause, self.message = Cause.NOT_STARTED, f"{error.filename!r} could not be started: {error.strerror}."
+            self._fail(Cause.NOT_STARTED, f"{error.filename!r} could not be started: {error.strerror}.")
             self.report.say(self.message)
             self._kill_tree()
             return
         self.report.event(events.LAUNCHED, pids=list(self.gang.pids))
+        self._start_watch(self.gang)
+
+    def _prepare_place(self, gang: Gang) -> None:
+        """What the user's processes find when they start: the limit of their memory, the tracking endpoint."""
+        from headway.runner import memory
+
+        if self.launch.memory_bytes is not None:
+            name = f"headway-{self.launch.attempt}-{self.index}-{os.urandom(3).hex()}"
+            self.group = memory.make(name, self.launch.memory_bytes)
+        if self.group is not None:
+            # for whoever cleans up after us
+            with open(self.report.path(layout.CGROUP), "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(self.group.path)
+        gang.enter = self.group.enter if self.group is not None else memory.volunteer
+        if self.launch.tracking and TRACKING_URI not in self.launch.environment:
+            from headway.runner.tracking import Tracking
+
+            self.tracking = Tracking(self.launch, self.folder, self.loop, self.report)
+            gang.extra = self.tracking.environment
+
+    def _start_watch(self, gang: Gang) -> None:
+        from headway.runner.describe import describe
+        from headway.runner.watch import Watch
+
+        if self.group is not None and not self.group.entered:
+            self._close_group()
+        self.watch = Watch(self.launch, self.index, self.report, gang, self.peers, self.group)
+        self._check_amended()
+        group = self.group.path if self.group is not None else None
+        describe(self.report, self.launch, self.launch.cwd, gang.accelerators(), group)
+
+    def _close_group(self) -> None:
+        if self.group is not None:
+            self.group.close()
+            self.group = None
+            try:
+                os.unlink(self.report.path(layout.CGROUP))
+            except OSError:
+                pass
+
+    def _fail(self, cause: Cause, message: str) -> None:
+        """This node cannot go on, and so its gang cannot."""
+        self.cause, self.message = cause, message
+        if self.peers is not None:
+            self.peers.abort(cause, message)
+
+    def _look_at_peers(self, peers: Peers, now: float) -> None:
+        self._check_asked()
+        if (ended := peers.look(now)) is not None and self.cause is None:
+            self._ask_to_end(*ended, Gang.GRACE)
+        elif self.meeting and self.cause is None:
+            self._launch()
 
     def _reap(self) -> None:
         while True:
@@ -232,12 +319,21 @@ class Runner:
                 return
             if self.helper is not None and pid == self.helper.pid:
                 self.helper.ended(status)
+            elif self.stacks is not None and pid == self.stacks.pid:
+                self.stacks.ended()
+            elif self.tracking is not None and pid == self.tracking.pid:
+                self.tracking.ended(os.waitstatus_to_exitcode(status))
             elif self.gang is not None:
                 self._follow(self.gang, self.gang.ended(pid, os.waitstatus_to_exitcode(status), usage))
 
     def _follow(self, gang: Gang, failed: bool) -> None:
         """After a process ended: the others of a gang in which one failed, and what the last one left, are ended."""
-        if failed and gang.pids and self.cause is None:
+        if failed and self.cause is None and self.group is not None and self.group.kills():
+            assert self.watch is not None and self.launch.memory_bytes is not None
+            self.cause, self.message = Cause.OOM_KILL, self.watch.killed(self.launch.memory_bytes)
+        if failed and self.peers is not None and gang.failure is not None:
+            self._tell_peers(self.peers, *gang.failure)
+        if failed and gang.pids and self.kill_at is None:
             self.report.say(f"rank {gang.failure and gang.failure[0]} failed; the other ranks are ended")
             gang.signal(signal.SIGTERM)
             self._kill_by(gang.GRACE)
@@ -245,24 +341,37 @@ class Runner:
             # a process in the background holds our pipes open; it must not outlive the run
             self._kill_by(0.0)
 
+    def _tell_peers(self, peers: Peers, rank: int, status: int) -> None:
+        """A rank failed here. Unless we ended it, the others end with it, or it failed because another node had."""
+        if self.cause not in (None, Cause.OOM_KILL):
+            return
+        cause, message = (self.cause, self.message) if self.cause is not None else _ended(rank, status)
+        first = peers.abort(cause, message, rank, status)
+        if first != self.index and (told := peers.look(time.monotonic())):
+            self.cause, self.message = told
+
+    def _besides(self) -> set[int]:
+        """Processes of ours that are not the user's."""
+        ours = (self.helper, self.stacks, self.tracking)
+        return {one.pid for one in ours if one is not None and one.pid is not None}
+
     def _kill_by(self, seconds: float) -> None:
         at = time.monotonic() + seconds
         self.kill_at = at if self.kill_at is None else min(self.kill_at, at)
 
     def _kill_tree(self) -> None:
         """Kills what the user's processes started to the last one, whatever group or session it is in."""
-        helper = self.helper.pid if self.helper is not None else None
         for _ in range(200):
-            left = processes.tree(os.getpid(), helper)
-            if not left and not (helper is None and processes.childless()):
-                left = processes.tree(os.getpid(), helper, thorough=True)
+            besides = self._besides()
+            left = processes.tree(os.getpid(), besides)
+            if not left and (besides or not processes.childless()):
+                left = processes.tree(os.getpid(), besides, thorough=True)
             if not left:
                 return
             for pid in left:
                 processes.kill(pid)
             time.sleep(0.002)
             self._reap()
-            helper = self.helper.pid if self.helper is not None else None
         self.report.say(f"processes {left} do not end")
 
     # -- asked to end
@@ -287,7 +396,7 @@ class Runner:
                 return
             asked = {}
         grace = asked.get("grace")
-        seconds = float(grace) if isinstance(grace, (int, float)) else self.launch.grace
+        seconds = float(grace) if isinstance(grace, (int, float)) else self.grace
         if self.stop_seen:
             # asked once more: only a shorter grace period changes anything
             if self.kill_at is not None:
@@ -298,12 +407,58 @@ class Runner:
             cause = Cause(asked.get("cause"))
         except ValueError:
             cause = Cause.STOPPED
-        self._ask_to_end(cause, str(asked.get("message") or "asked to stop."), seconds)
+        message = str(asked.get("message") or "asked to stop.")
+        if cause in (Cause.HANG, Cause.IDLE_OUTPUT):
+            # another node of our gang found out; where our ranks stand is wanted too
+            self._end_for((cause, message, seconds, True))
+        else:
+            self._ask_to_end(cause, message, seconds)
+
+    def _end_for(self, ended: Ending | None) -> None:
+        """Ends it here and, for what is not this node's own fault, on all nodes; prints the stacks before."""
+        if ended is None:
+            return
+        cause, message, grace, dump = ended
+        if self.peers is not None and cause is not Cause.OOM_KILL:
+            self.peers.ask_all(cause, message, grace)
+        elif self.peers is not None:
+            self.peers.abort(cause, message)
+        if not dump or not self._goes_on():
+            self._ask_to_end(cause, message, grace)
+            return
+        from headway.runner.stacks import Stacks
+
+        self.report.say(f"{message} Where each rank stands:")
+        assert self.watch is not None
+        pids = {pid: rank for pid, rank in self.watch.ranks(self._besides()).items() if rank is not None}
+        self.ending = cause, message, grace
+        self.stacks = Stacks(self.launch.stacks, pids, self.loop, self.report)
+        self._look_at_stacks(self.stacks)
+
+    def _look_at_stacks(self, stacks: Stacks) -> None:
+        if stacks.done and self.ending is not None:
+            ending, self.ending, self.stacks = self.ending, None, None
+            self._ask_to_end(*ending)
+
+    def _check_amended(self) -> None:
+        """Limits that were changed while it runs."""
+        if self.watch is None:
+            return
+        try:
+            changes = layout.read_json(os.path.join(self.folder, layout.AMENDED))
+        except (OSError, ValueError):
+            return
+        if isinstance(changes, dict):
+            self.watch.amend(changes)
+
+    @property
+    def grace(self) -> float:
+        return self.watch.grace if self.watch is not None else self.launch.grace
 
     def _check_folder(self) -> None:
         """An attempt whose folder was removed can be neither seen nor stopped any more: it ends by itself."""
         if not os.path.isdir(self.folder):
-            self._ask_to_end(Cause.STOPPED, "the attempt's folder was removed.", self.launch.grace)
+            self._ask_to_end(Cause.STOPPED, "the attempt's folder was removed.", self.grace)
 
     def _ask_to_end(self, cause: Cause, message: str, grace: float) -> None:
         gang = self.gang
@@ -342,6 +497,7 @@ class Runner:
             names.ATTEMPT: self.launch.attempt,
             names.ATTEMPT_PATH: os.path.realpath(self.folder),
             names.HELPER: os.path.join(self.report.sockets, "helper"),
+            names.NODE_RANK: str(self.index),
         }
         command = [*self.launch.helper, self.folder]
         self.helper = Helper(command, environment, self.folder, self.loop, self.report)
@@ -352,17 +508,19 @@ class Runner:
         if helper.failure is not None and self.cause is None:
             cause, message = helper.failure
             if self.gang.launched is not None:
-                self._ask_to_end(cause, message, self.launch.grace)
+                if self.peers is not None:
+                    self.peers.ask_all(cause, message, self.grace)
+                self._ask_to_end(cause, message, self.grace)
             else:
-                self.cause, self.message = cause, message
-        elif helper.prepared and self.gang.launched is None and self.cause is None:
+                self._fail(cause, message)
+        elif helper.prepared and self.gang.launched is None and self.cause is None and not self.meeting:
             self.report.event(events.PREPARED)
             self._launch()
 
     def _finish_helper(self, helper: Helper) -> None:
         """Lets it publish what is left. After a stop it does not wait for ever."""
         helper.finish()
-        patience = max(FINISH_SECONDS, self.launch.grace)
+        patience = max(FINISH_SECONDS, self.grace)
         until = time.monotonic() + patience if self.cause is not None else None
         while helper.busy:
             self._turn()
@@ -373,43 +531,14 @@ class Runner:
                 helper.kill()
                 until += patience
 
-    # -- samples
-
-    def _tree(self) -> list[int]:
-        return processes.tree(os.getpid(), self.helper.pid if self.helper is not None else None)
-
-    def _sample(self) -> None:
-        from headway.runner import usage
-
-        gang = self.gang
-        if gang is None or not gang.pids:
-            return
-        if not hasattr(self, "_devices"):
-            nodes = self.launch.nodes
-            mine = nodes[self.index].get("accelerators") or [] if self.index < len(nodes) else []
-            self._devices = usage.accelerators(mine)
-        line = usage.sample(self._tree(), gang.cpu_seconds, self.folder, self._devices)
-        try:
-            with open(self.report.path(layout.USAGE), "a", encoding="ascii") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError:
-            pass
-
-    def _check_memory(self, limit: int) -> None:
-        from headway.runner import usage
-
-        if self.gang is None or not self.gang.pids or self.cause is not None:
-            return
-        used = usage.resident(self._tree())
-        if used > limit:
-            text = f"used {used >> 20} MiB of memory; its spec has {limit >> 20} MiB."
-            self._ask_to_end(Cause.OOM_KILL, text, 0.0)
-
     # -- the end
 
     def _finish(self) -> None:
         assert self.gang is not None
         self._kill_tree()
+        self._close_group()
+        self._finish_tracking()
+        self.gang.channel.drain()
         if self.gang.launched is not None:
             self._call_helper()
         if self.helper is not None:
@@ -427,11 +556,25 @@ class Runner:
         if failure is None:
             self._end(Cause.DONE, "every process returned 0.")
         elif failure[1] < 0:
-            self._end(Cause.KILLED, f"rank {failure[0]} died of {_signal_name(-failure[1])}.")
+            self._end(*_ended(*failure))
         else:
             words = self.gang.last_words(failure[0])
             end = "." if not words else f": {words}" if words.endswith(".") else f": {words}."
             self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}{end}{self._full()}")
+
+    def _finish_tracking(self) -> None:
+        """Lets the tracking endpoint hand over what it has."""
+        tracking = self.tracking
+        if tracking is None:
+            return
+        tracking.finish()
+        until = time.monotonic() + TRACKING_SECONDS
+        while tracking.pid is not None:
+            if time.monotonic() >= until:
+                tracking.kill()
+                until += TRACKING_SECONDS
+            self.loop.turn(time.monotonic() + 0.02)
+            self._reap()
 
     def _full(self) -> str:
         """A sentence when the disk that the attempt writes to is full: likely why a process failed."""
@@ -461,8 +604,17 @@ class Runner:
                 "max_rss_bytes": gang.max_rss_bytes if gang is not None else 0.0,
             },
         }
+        if self.peers is not None and cause in _FAILURES:
+            self.peers.abort(cause, message, rank, status)
         self.report.say(f"ended: {cause.value}: {message}")
         self.report.end(facts)
+
+
+def _ended(rank: int, status: int) -> tuple[Cause, str]:
+    """Of a rank that failed with an exit code, or minus a signal."""
+    if status < 0:
+        return Cause.KILLED, f"rank {rank} died of {_signal_name(-status)}."
+    return Cause.EXIT, f"rank {rank} returned {status}."
 
 
 def _signal_name(number: int) -> str:

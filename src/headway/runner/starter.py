@@ -13,14 +13,14 @@ import sys
 
 def _become_runner(folder: str, index: int) -> None:
     """In the grandchild: nothing of the starter is left but its loaded modules."""
-    from headway.runner.run import Runner
+    from headway.runner import keeper
 
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.close(null)
-    Runner(folder, index).main()
+    keeper.start(folder, index)
 
 
 def _start(line: str) -> None:
@@ -40,9 +40,13 @@ def _start(line: str) -> None:
 
 def main() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    import headway.runner.describe
     import headway.runner.helper
+    import headway.runner.journal
+    import headway.runner.keeper
+    import headway.runner.metrics
     import headway.runner.run
-    import headway.runner.usage  # noqa: F401
+    import headway.runner.watch  # noqa: F401
 
     gc.collect()
     gc.freeze()  # so that a fork does not copy what it never changes

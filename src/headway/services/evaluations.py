@@ -9,6 +9,7 @@ from typing import Any
 
 from headway.errors import NotFoundError, RefusedError, UsageError
 from headway.rules import cells as cell_rules
+from headway.rules import checkpoints as checkpoint_rules
 from headway.rules.access import Action, Caller
 from headway.rules.nearest import advice, unknown
 from headway.rules.records import Checkpoint, Evaluation, Project, Run, Snapshot
@@ -102,16 +103,15 @@ def _checkpoints(tx: Transaction, job: Run, wanted: str | list[str]) -> list[Che
     found = tx.products.checkpoints(job.id)
     by_name = {c.name: c for c in found}
     if wanted == "all":
-        chosen = [c for c in found if c.valid]
+        chosen = [c for c in found if checkpoint_rules.usable(c)]
     else:
         names = [wanted] if isinstance(wanted, str) else wanted
         for name in names:
             if name not in by_name:
                 raise NotFoundError(f"Job {job.id} has no checkpoint {name!r}.", advice(name, by_name))
-            if not by_name[name].valid:
-                raise RefusedError(
-                    f"Checkpoint {name} of job {job.id} is not valid: {by_name[name].reason}", "Leave it out."
-                )
+            if not checkpoint_rules.usable(by_name[name]):
+                what = "is not valid" if not by_name[name].valid else "is not there any more"
+                raise RefusedError(f"Checkpoint {name} of job {job.id} {what}: {by_name[name].reason}", "Leave it out.")
         chosen = [by_name[n] for n in dict.fromkeys(names)]
     if not chosen:
         raise RefusedError(

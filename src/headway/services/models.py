@@ -104,8 +104,9 @@ def _checkpoint(tx: Transaction, home: Project, job: Run, request: ModelRequest)
             raise NotFoundError(
                 f"Job {job.id} has no checkpoint {request.checkpoint!r}.", advice(request.checkpoint, by_name)
             )
-        if not chosen.valid:
-            raise RefusedError(f"Checkpoint {chosen.name} is not valid: {chosen.reason}", "Choose another.")
+        if not checkpoint_rules.usable(chosen):
+            what = "is not valid" if not chosen.valid else "is not there any more"
+            raise RefusedError(f"Checkpoint {chosen.name} {what}: {chosen.reason}", "Choose another.")
         return chosen, {}
     if request.evaluation is None or request.case is None:
         raise UsageError(

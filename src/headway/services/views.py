@@ -91,7 +91,7 @@ def checkpoint(ctx: Services, found: Checkpoint) -> CheckpointView:
     return CheckpointView(
         id=found.id,
         name=found.name,
-        path=str(ctx.root / found.path),
+        path=str(ctx.root / found.path) if found.path else "",
         step=found.step,
         epoch=found.epoch,
         metrics=found.metrics,
@@ -101,4 +101,8 @@ def checkpoint(ctx: Services, found: Checkpoint) -> CheckpointView:
         valid=found.valid,
         reason=found.reason,
         created_at=moment(found.created_at),
+        files=found.files,
+        save_seconds=found.save_seconds,
+        blocked_seconds=found.blocked_seconds,
+        removed_at=moment_or_none(found.removed_at),
     )

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ _BLOCK = 1 << 20
 #: ioctl that makes a copy share the blocks of its source (btrfs, XFS)
 _FICLONE = 0x40049409
 _SUFFIX = ".publishing.tmp"
+#: inode, size, mtime in ns: another file, or the same written to, has another one
+Signature = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -71,23 +73,31 @@ def publish_file(
     quota: ProjectQuota | None = None,
     sha256: str | None = None,
     mode: int = 0o644,
+    settled: Signature | None = None,
+    announce: Callable[[str], None] = lambda sha256: None,
 ) -> Publication:
     """Publishes a copy of `source` at `target`. Another content that stood there is replaced at once and whole.
 
     sha256: what the content must have. A source that changes meanwhile raises InvalidError (unfinished).
+    settled: the source's (inode, size, mtime in ns) if nobody will ever write to that very file again; it is then
+    shared by a hard link where that can be, not copied. announce: called with the SHA-256 of what is valid, before
+    anything changes at the target.
     """
-    before = _signature(source)
+    before = signature(source)
     facts = verify.check(source, kind)
     digest = file_digest(source)
-    if _signature(source) != before:
+    if signature(source) != before:
         raise InvalidError("It is still being written.", unfinished=True)
     if sha256 is not None and digest != sha256:
         raise InvalidError(f"Its SHA-256 is {digest}, not {sha256}.")
     size = source.stat().st_size
     published = Publication(digest[:32], [Published(target.name, size, digest, kind)], facts=facts)
 
+    announce(digest)
+
     def write(temporary: Path) -> None:
-        _copy(source, temporary, digest, mode)
+        if before != settled or not _share(source, temporary, before):
+            _copy(source, temporary, digest, mode)
 
     return _publish_one(target, published, write, quota)
 
@@ -124,6 +134,63 @@ def publish_folder(
     if there:
         return there
     files = [_checked(staging, output) for output in outputs]
+    return _publish_checked(staging, target, files, manifest, quota)
+
+
+def publish_tree(
+    staging: Path,
+    target: Path,
+    *,
+    outputs: Sequence[dict[str, str]],
+    quota: ProjectQuota | None = None,
+    announce: Callable[[str], None] = lambda key: None,
+) -> Publication:
+    """`publish_folder` under a key that is the digest of names and contents: `manifest["key"]`, see `content_digest`.
+
+    The same content at `target` is returned as found; another is replaced at once and whole. announce: called with
+    the key of what is valid, before anything changes at the target.
+    """
+    files = [_checked(staging, output) for output in outputs]
+    key = content_digest(files)
+    announce(key)
+    if published_key(target) == key and (there := found_folder(target, key)):
+        return there
+    return _publish_checked(staging, target, files, {"key": key}, quota)
+
+
+def content_digest(files: Sequence[Published]) -> str:
+    """SHA-256 over the names, sizes and checksums of a folder's files, whatever their order."""
+    lines = sorted([f.name, f.bytes, f.sha256] for f in files)
+    return hashlib.sha256(json.dumps(lines, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+def published_key(target: Path) -> Any:
+    """The key under which the folder at `target` says that it was published; None when it says none. Not verified."""
+    try:
+        return json.loads((target / MANIFEST).read_bytes())["manifest"]["key"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove(target: Path, *, quota: ProjectQuota | None, still: Callable[[], bool] = lambda: True) -> bool:
+    """Takes a published file or folder away, at once and whole, and gives its bytes back to the quota.
+
+    still: asked while nobody else can publish there; False leaves it. False when nothing was removed. A kill leaves
+    it in place, or only a temporary that is swept. Raises OSError.
+    """
+    if not os.path.lexists(target):
+        return False
+    with _reserved(quota, target, 0, 0), _temporary(target) as old, _alone(target.parent):
+        if not still() or not os.path.lexists(target):
+            return False
+        os.rename(target, old)
+        sync_folder(target.parent)
+    return True
+
+
+def _publish_checked(
+    staging: Path, target: Path, files: list[Published], manifest: dict[str, Any], quota: ProjectQuota | None
+) -> Publication:
     publication = Publication(os.urandom(16).hex(), files, manifest=manifest)
     note = _note(publication)
     size = sum(f.bytes for f in files) + len(note)
@@ -261,7 +328,8 @@ def _note(publication: Publication) -> bytes:
     return json.dumps(note, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
-def _signature(path: Path) -> tuple[int, int, int]:
+def signature(path: Path) -> Signature:
+    """(inode, size, mtime in ns). Raises InvalidError when there is no such file."""
     try:
         found = path.stat()
     except FileNotFoundError as error:
@@ -357,6 +425,18 @@ def _copy(source: Path, target: Path, digest: str, mode: int) -> None:
             os.close(fd)
     if found.hexdigest() != digest:
         raise InvalidError("It is still being written.", unfinished=True)
+
+
+def _share(source: Path, target: Path, expected: Signature) -> bool:
+    """Makes `target` another name of the source file; False where that cannot be."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        return False
+    if signature(target) == expected:
+        return True
+    target.unlink()
+    return False
 
 
 def _clone(source: int, target: int) -> bool:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,9 +39,13 @@ _ALLOWED = {
     "torch._utils": {"_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter"},
     "torch.nn.parameter": {"Parameter"},
     "_codecs": {"encode"},
+    # arrays and numbers of NumPy, such as the state of its random numbers
+    "numpy": {"dtype", "ndarray"},
+    "numpy.core.multiarray": {"_reconstruct", "scalar"},
+    "numpy._core.multiarray": {"_reconstruct", "scalar"},
 }
 #: bytes of a data.pkl or a safetensors header
-_LONGEST_HEADER = 256 << 20
+LONGEST_HEADER = 256 << 20
 _BLOCK = 1 << 20
 
 
@@ -63,12 +67,24 @@ def kind_of(path: Path) -> str:
 
 
 def _torch(path: Path) -> Facts:
+    facts, pickle = archive(path)
+    allowed_pickle(pickle)
+    return facts
+
+
+def _torch_archive(path: Path) -> Facts:
+    """Whole, whatever its pickle names: what only its own trainer reads again, such as an optimiser's state."""
+    return archive(path)[0]
+
+
+def archive(file: Path | IO[bytes]) -> tuple[Facts, bytes]:
+    """Facts about a whole zip archive of torch.save, and its pickle. Raises InvalidError."""
     import zipfile
     import zlib
 
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
+        with zipfile.ZipFile(file) as found:
+            entries = found.infolist()
             names = [e.filename for e in entries]
             if len(set(names)) != len(names):
                 raise InvalidError("The zip archive names a member twice.")
@@ -77,18 +93,46 @@ def _torch(path: Path) -> Facts:
             pickles = [e for e in entries if e.filename.endswith("/data.pkl") and e.filename.count("/") == 1]
             if len(pickles) != 1:
                 raise InvalidError("The zip archive holds no data.pkl, so torch.save did not write it.")
-            if pickles[0].file_size > _LONGEST_HEADER:
+            if pickles[0].file_size > LONGEST_HEADER:
                 raise InvalidError("data.pkl is larger than any state dict's.")
             for entry in entries:
                 # reading a member to its end compares its CRC
-                with archive.open(entry) as member:
+                with found.open(entry) as member:
                     while member.read(_BLOCK):
                         pass
-            allowed_pickle(archive.read(pickles[0]))
+            pickle = found.read(pickles[0])
     except (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, RuntimeError) as error:
         raise InvalidError(f"It is not a whole zip archive of torch.save ({error}).", unfinished=True) from error
     prefix = pickles[0].filename.removesuffix("data.pkl") + "data/"
-    return {"format": "torch", "storages": sum(n.startswith(prefix) for n in names)}
+    return {"format": "torch", "storages": sum(n.startswith(prefix) for n in names)}, pickle
+
+
+def plain_values(content: bytes) -> Iterator[str | int]:
+    """The strings and integers that a pickle pushes, in order. Nothing is run. Raises InvalidError: no pickle."""
+    import pickletools
+
+    memo: dict[int, str | int | None] = {}
+    top: str | int | None = None
+    try:
+        for opcode, argument, _ in pickletools.genops(content):
+            name = opcode.name
+            if name == "MEMOIZE":
+                memo[len(memo)] = top
+            elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+                memo[int(argument or 0)] = top
+            elif name not in ("PROTO", "FRAME"):
+                known = name in ("GET", "BINGET", "LONG_BINGET")
+                top = memo.get(int(argument or 0)) if known else argument if _is_plain(name, argument) else None
+                if top is not None:
+                    yield top
+    except Exception as error:
+        raise InvalidError(f"It is not a whole pickle ({error}).", unfinished=True) from error
+
+
+def _is_plain(opcode: str, argument: Any) -> bool:
+    return ("UNICODE" in opcode and isinstance(argument, str)) or (
+        opcode.startswith(("BININT", "INT", "LONG")) and isinstance(argument, int)
+    )
 
 
 def allowed_pickle(content: bytes) -> None:
@@ -149,7 +193,7 @@ def _safetensors(path: Path) -> Facts:
         if len(head) < 8:
             raise InvalidError("It is shorter than a safetensors header.", unfinished=True)
         (length,) = struct.unpack("<Q", head)
-        if length > _LONGEST_HEADER:
+        if length > LONGEST_HEADER:
             raise InvalidError("It does not begin with a safetensors header.", unfinished=True)
         raw = file.read(length)
     if len(raw) < length:
@@ -282,6 +326,7 @@ def _length(content: IO[bytes], each: Callable[[bytes], object] = lambda block: 
 #: kind -> its check. "file": not empty; "any": whatever it holds
 KINDS: dict[str, Callable[[Path], Facts]] = {
     "torch": _torch,
+    "torch_archive": _torch_archive,
     "safetensors": _safetensors,
     "image": _image,
     "json": _json,

@@ -57,6 +57,16 @@ class Evaluations(Area):
         query = sa.select(cells).where(cells.c.run_id == run_id, cells.c.state.in_(list(states)))
         return self._all(Cell, query.order_by(cells.c.id))
 
+    def evaluated_checkpoints(self, job_id: int) -> set[int]:
+        """Ids of the job's checkpoints that any evaluation has a cell of."""
+        query = (
+            sa.select(cells.c.checkpoint_id)
+            .join(evaluations, evaluations.c.id == cells.c.evaluation_id)
+            .where(evaluations.c.job_id == job_id)
+            .distinct()
+        )
+        return {row[0] for row in self._connection.execute(query)}
+
     def counts(self, evaluation_id: int) -> dict[CellState, int]:
         rows = self._connection.execute(
             sa.select(cells.c.state, sa.func.count())

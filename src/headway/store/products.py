@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from headway.rules.records import Checkpoint, Dataset, DatasetVersion, Model, ModelVersion
 from headway.rules.states import VersionState
 from headway.store.area import Area, defaults
-from headway.store.tables import checkpoints, dataset_versions, datasets, model_versions, models
+from headway.store.tables import checkpoints, dataset_versions, datasets, model_versions, models, runs
 
 
 class Products(Area):
@@ -64,16 +64,51 @@ class Products(Area):
         return sorted(self._all(Checkpoint, query), key=lambda c: (c.step or 0, c.epoch or 0, c.id))
 
     def checkpoint_counts(self, run_ids: Collection[int]) -> dict[int, int]:
-        """How many valid checkpoints each run has; a run with none is left out."""
+        """How many valid checkpoints each run has that are there; a run with none is left out."""
         rows = self._connection.execute(
             sa.select(checkpoints.c.run_id, sa.func.count())
-            .where(checkpoints.c.run_id.in_(list(run_ids)), checkpoints.c.valid)
+            .where(checkpoints.c.run_id.in_(list(run_ids)), checkpoints.c.valid, checkpoints.c.removed_at.is_(None))
             .group_by(checkpoints.c.run_id)
         )
         return {row[0]: row[1] for row in rows}
 
     def checkpoint(self, checkpoint_id: int) -> Checkpoint | None:
         return self._one(Checkpoint, sa.select(checkpoints).where(checkpoints.c.id == checkpoint_id))
+
+    def checkpoint_marks(self) -> dict[int, tuple[int, float]]:
+        """Of each run with several checkpoints that are there: how many, and when the last one appeared."""
+        rows = self._connection.execute(
+            sa.select(checkpoints.c.run_id, sa.func.count(), sa.func.max(checkpoints.c.created_at))
+            .where(checkpoints.c.valid, checkpoints.c.removed_at.is_(None))
+            .group_by(checkpoints.c.run_id)
+            .having(sa.func.count() > 1)
+        )
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def removed_checkpoints(self) -> list[Checkpoint]:
+        """Those that are marked as removed and whose bytes may still be there: they have a path."""
+        query = sa.select(checkpoints).where(checkpoints.c.removed_at.is_not(None), checkpoints.c.path != "")
+        return self._all(Checkpoint, query.order_by(checkpoints.c.id))
+
+    def change_checkpoint(self, found: Checkpoint, **changes: Any) -> bool:
+        """Changes it if it is still the content that `found` is, removed or not as there; whether it was."""
+        where = (checkpoints.c.id == found.id) & (checkpoints.c.sha256 == found.sha256)
+        return bool(
+            self._update(
+                checkpoints, where & checkpoints.c.removed_at.is_not_distinct_from(found.removed_at), **changes
+            )
+        )
+
+    def registered_checkpoints(self, run_id: int) -> set[int]:
+        """Ids of the run's checkpoints that a model version was made from, or is being made from."""
+        query = (
+            sa.select(model_versions.c.source)
+            .join(models, models.c.id == model_versions.c.model_id)
+            .join(runs, runs.c.project_id == models.c.project_id)
+            .where(runs.c.id == run_id)
+        )
+        sources = [row[0] for row in self._connection.execute(query)]
+        return {int(s["checkpoint_id"]) for s in sources if s.get("job") == run_id and "checkpoint_id" in s}
 
     # models
 

@@ -88,6 +88,15 @@ class Runs(Area):
         """All attempts of a run, first one first."""
         return self._all(Attempt, sa.select(attempts).where(attempts.c.run_id == run_id).order_by(attempts.c.number))
 
+    def attempts_since(self, project_id: int, since: float) -> list[Attempt]:
+        """The project's attempts of training jobs that were made after `since`."""
+        query = (
+            sa.select(attempts)
+            .join(runs, runs.c.id == attempts.c.run_id)
+            .where(runs.c.project_id == project_id, runs.c.owner == "job", attempts.c.created_at > since)
+        )
+        return self._all(Attempt, query)
+
     def latest_attempts(self, run_ids: Sequence[int]) -> dict[int, Attempt]:
         """The newest attempt of each run that has one."""
         query = sa.select(attempts).where(attempts.c.run_id.in_(list(run_ids))).order_by(attempts.c.number)

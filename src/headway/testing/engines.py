@@ -284,6 +284,9 @@ class EngineContract:
         attempt = make(python(WITH_SESSION)).start()
         child = identity.of(attempt.number("child"))
         assert child is not None
+        if keeper := (read_json(attempt.node.runner) or {}).get("keeper"):
+            # who else would end it
+            identity.send_signal(identity.Identity.from_json(keeper), signal.SIGKILL)
         identity.send_signal(attempt.runner(), signal.SIGKILL)
         eventually(lambda: attempt.presence is Presence.LOST, "the loss")
         assert identity.alive(child)

@@ -3,15 +3,83 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from headway.wire.base import Answer, Request
 
 
+class Least(Request):
+    """Lower ends of what is asked as a range; the job's own fields hold the upper ends."""
+
+    nodes: int | None = Field(default=None, ge=1)
+    cpus: float | None = Field(default=None, gt=0)
+    memory_bytes: int | None = Field(default=None, gt=0)
+    accelerators: int | None = Field(default=None, ge=0)
+
+
+class Spot(Request):
+    """How a spot run bids, and how it is asked to leave."""
+
+    #: "market": pays what it costs; "cap": is reclaimed above `max_price` or below `max_discount`
+    bid: Literal["market", "cap"] = "market"
+    #: currency units an hour
+    max_price: float | None = Field(default=None, gt=0)
+    #: least part of the on-demand price that must be saved, 0 to 1
+    max_discount: float | None = Field(default=None, gt=0, lt=1)
+    #: seconds from its start within which our own scheduler never reclaims it
+    protection: float = Field(default=3600, ge=0)
+    #: seconds from the notice to the kill
+    grace: float = Field(default=120, ge=0)
+
+
+class NoProgress(Request):
+    """Ends a run whose metric has become no better for so long."""
+
+    metric: str = Field(min_length=1)
+    seconds: float = Field(gt=0)
+    mode: Literal["min", "max"] = "min"
+
+
+class Limits(Request):
+    """What else ends a run. None: not looked at; `hang` has a default of 30 minutes, 0 switches it off."""
+
+    #: seconds without a line
+    idle_output: float | None = Field(default=None, gt=0)
+    #: seconds without a line and without work
+    hang: float | None = Field(default=None, ge=0)
+    no_progress: NoProgress | None = None
+    #: ends it when a metric (True: any; or the names of some) becomes NaN or infinite
+    nan: bool | list[str] | None = None
+    #: most that it may have under its folders
+    disk_bytes: int | None = Field(default=None, gt=0)
+
+
+class RetryRule(Request):
+    """What follows one cause, instead of the usual rule."""
+
+    action: Literal["stop", "again", "elsewhere"]
+    times: int = Field(default=3, ge=0, le=1000)
+
+
+class KeepBest(Request):
+    n: int = Field(ge=1)
+    metric: str = Field(min_length=1)
+    mode: Literal["min", "max"] = "max"
+
+
+class Retention(Request):
+    """Which checkpoints are kept; what any rule keeps stays, and so does all when there is no rule."""
+
+    keep_last: int | None = Field(default=None, ge=1)
+    keep_best: KeepBest | None = None
+    #: every so many steps (epochs where there are no steps)
+    keep_every: int | None = Field(default=None, ge=1)
+
+
 class JobRequest(Request):
-    """A training run. `cpus`, `memory_bytes` and `accelerators` override what `spec` says."""
+    """A training run. `cpus`, `memory_bytes` and `accelerators`, of each node, override what `spec` says."""
 
     command: list[str] = Field(min_length=1)
     name: str = Field(default="", max_length=100)
@@ -22,19 +90,42 @@ class JobRequest(Request):
     memory_bytes: int | None = Field(default=None, gt=0)
     accelerators: int | None = Field(default=None, ge=0)
     accelerator_kind: str | None = None
+    #: on each node
     processes: int = Field(default=1, ge=1, le=1024)
+    #: all or none
+    nodes: int = Field(default=1, ge=1, le=4096)
+    least: Least = Least()
     priority: int = Field(default=5, ge=1, le=9)
+    billing: Literal["on_demand", "spot", "subscription"] = "on_demand"
+    #: only with billing spot
+    spot: Spot | None = None
+    #: seconds of running
     max_duration: float | None = Field(default=None, gt=0)
+    #: seconds of waiting and running together
+    max_wait: float | None = Field(default=None, gt=0)
     grace: float = Field(default=30, ge=0)
     retries: int = Field(default=3, ge=0)
+    #: cause -> rule
+    retry_rules: dict[str, RetryRule] = {}
+    limits: Limits = Limits()
     #: digest of an uploaded snapshot; None: the command runs in an empty folder
     snapshot: str | None = None
-    #: "digits@1" or "digits" (newest); the run pins the version
+    #: "digits@1" or "digits" (newest), or "train=digits@1" to have it in a channel of that name; versions are pinned
     datasets: list[str] = []
-    #: file patterns under CHECKPOINT_PATH that are checkpoints
-    checkpoints: list[str] = ["*.pt", "*.pth", "*.safetensors"]
+    #: patterns under CHECKPOINT_PATH that are checkpoints, files or folders; with a slash at the end only folders
+    checkpoints: list[str] = ["*.pt", "*.pth", "*.safetensors", "*/"]
+    retention: Retention = Retention()
     #: [{"Name": str, "Regex": str}] with one group; keys in lower case do as well
     metric_patterns: list[dict[str, str]] = []
+    #: jobs that must have succeeded before this one is placed
+    after: list[int] = []
+    tags: dict[str, str] = {}
+    #: names of another platform that its script looks for
+    compat: Literal["pai", "modelarts", "sagemaker"] | None = None
+    #: "process": one process a rank; "node": one launcher a node. None: as the command and `compat` tell
+    view: Literal["process", "node"] | None = None
+    #: what it was made from: "ddp@0"
+    template: str | None = Field(default=None, max_length=200)
     held: bool = False
     #: a second submit with the same key returns the first run
     key: str | None = Field(default=None, max_length=128)
@@ -95,6 +186,13 @@ class CheckpointView(Answer):
     valid: bool
     reason: str
     created_at: datetime
+    #: of a folder
+    files: int = 1
+    save_seconds: float | None = None
+    #: for which training stood still
+    blocked_seconds: float | None = None
+    #: when the retention rule removed its bytes
+    removed_at: datetime | None = None
 
 
 class JobView(RunView):
@@ -116,7 +214,7 @@ class LogLineView(Answer):
     stream: str
     text: str
     attempt: str
-    #: position to go on from: "<attempt>:<byte offset>"
+    #: position to go on from: "<attempt>:<byte offset>", of several nodes with an offset each
     cursor: str
 
 
@@ -126,6 +224,8 @@ class LogPage(Answer):
     cursor: str
     #: whether the run has ended and nothing follows
     complete: bool
+    #: whether more can be read behind the cursor now; a search may answer with few lines, or none, before its end
+    more: bool = False
 
 
 class MetricPoint(Answer):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 from .conftest import FOLDER, Script
@@ -75,3 +76,49 @@ def test_two_processes_share_the_data_and_one_of_them_saves(tmp_path: Path, data
     assert printed[0].startswith("epoch 1/1 loss=")
     assert printed[1] == ""
     assert [p.name for p in tmp_path.iterdir()] == ["epoch-01.pt"]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_stopped_in_the_middle_of_an_epoch_it_goes_on_to_the_bit(tmp_path: Path, data: Path, world: int) -> None:
+    def train(folder: str, stop_after: str | None = None, resume: str | None = None) -> list[str]:
+        """stop_after: the stop file appears once this was printed."""
+        variables = {
+            **os.environ,
+            "DATA_PATH": str(data),
+            "CHECKPOINT_PATH": str(tmp_path / folder),
+            "HEADWAY_STOP_FILE": str(tmp_path / f"stop-{folder}"),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            "WORLD_SIZE": str(world),
+        }
+        variables.pop("RESUME_FROM", None)
+        if resume:
+            variables["RESUME_FROM"] = resume
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "train.py", "--epochs", "4"],
+                cwd=FOLDER,
+                env={**variables, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(world)
+        ]
+        assert ranks[0].stdout is not None
+        printed = []
+        for line in ranks[0].stdout:
+            printed.append(line)
+            if stop_after and line.startswith(stop_after):
+                (tmp_path / f"stop-{folder}").touch()
+        assert [process.wait(120) for process in ranks] == [0] * world
+        return printed
+
+    whole = train("whole")
+    assert [line.split(" ")[1] for line in whole] == ["1/4", "2/4", "3/4", "4/4"]
+    stopped = train("stopped", stop_after="epoch 2/4")
+    assert re.match(r"asked to end in epoch 3 after \d+ images", stopped[-1])
+    assert sorted(p.name for p in (tmp_path / "stopped").iterdir())[-1] == "stopped-epoch-02.pt"
+    resumed = train("resumed", resume=str(tmp_path / "stopped" / "stopped-epoch-02.pt"))
+    # losses and scores too, for both halves of the epoch count
+    assert resumed[1:] == whole[2:]
+    assert (tmp_path / "resumed/epoch-04.pt").read_bytes() == (tmp_path / "whole/epoch-04.pt").read_bytes()

@@ -142,3 +142,95 @@ def test_a_full_quota_holds_the_checkpoint_back_until_there_is_room(home: Home, 
     assert helper.event("checkpoint")["valid"] is True
     helper.end()
     assert [w["event"]["event"] for w in helper.said if "event" in w] == ["paused", "resumed", "checkpoint"]
+
+
+def shards(folder: Path, *, index: bool = True) -> None:
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({"a": torch.ones(64)}, folder / "model-00001-of-00001.safetensors")
+    if index:
+        words = json.dumps({"weight_map": {"a": "model-00001-of-00001.safetensors"}})
+        (folder / "model.safetensors.index.json").write_text(words)
+
+
+def test_folders_are_published_once_they_are_whole_and_still(home: Home, helpers: Start) -> None:
+    folder = home.checkpoints("1-1", patterns=["*.pt", "*/"], settle_seconds=0.3)
+    watch = folder / "checkpoints"
+    helper, _ = helpers(folder)
+    helper.prepared()
+    (watch / "logs").mkdir()
+    (watch / "logs" / "events.out").write_text("x")
+    shards(watch / "checkpoint-20", index=False)
+    shards(watch / "torn-30", index=False)
+    shards(watch / "checkpoint-10")
+    (watch / "checkpoint-10.json").write_text(json.dumps({"step": 10, "epoch": 1, "metrics": {"loss": 1.0}}))
+    told = helper.event("checkpoint")
+    assert (told["name"], told["format"], told["step"]) == ("checkpoint-10", "safetensors_index", 10)
+    assert told["files"] == 3 and told["metrics"] == {"loss": 1.0} and told["valid"] is True
+    shards(watch / "checkpoint-20")
+    assert helper.event("checkpoint")["name"] == "checkpoint-20"
+    helper.end()
+    last = helper.events("checkpoint")[-1]
+    assert (last["name"], last["valid"], last["format"]) == ("torn-30", False, "safetensors_index")
+    assert "index.json is missing" in last["reason"]
+    published = home.project / "jobs/1/checkpoints"
+    assert sorted(p.name for p in published.glob("[!.]*")) == ["checkpoint-10", "checkpoint-20"]
+    assert ProjectQuota(home.project).usage()[1] == 6
+    # the next attempt finds them, tells them with their notes, and sees what was damaged since
+    (published / "checkpoint-20" / "model-00001-of-00001.safetensors").write_bytes(b"torn")
+    again, _ = helpers(home.checkpoints("1-2", patterns=["*.pt", "*/"]))
+    again.prepared()
+    again.end()
+    first, second = again.events("checkpoint")
+    assert (first["sha256"], first["metrics"]) == (told["sha256"], {"loss": 1.0})
+    assert (second["name"], second["valid"]) == ("checkpoint-20", False)
+
+
+def test_a_folder_that_is_written_again_replaces_the_published_one(home: Home, helpers: Start) -> None:
+    folder = home.checkpoints("1-1", patterns=["last/"], settle_seconds=0.1)
+    watch = folder / "checkpoints"
+    helper, _ = helpers(folder)
+    helper.prepared()
+    shards(watch / "last")
+    first = helper.event("checkpoint")
+    (watch / "last" / "trainer_state.json").write_text('{"global_step": 5}')
+    second = helper.event("checkpoint")
+    assert first["sha256"] != second["sha256"] and second["files"] == 4
+    helper.end()
+    assert ProjectQuota(home.project).usage()[1] == 4
+    assert (home.project / "jobs/1/checkpoints/last/trainer_state.json").exists()
+
+
+def test_only_what_save_checkpoint_wrote_is_shared(home: Home, helpers: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    import headway
+
+    folder = home.checkpoints("1-1")
+    watch, published = folder / "checkpoints", home.project / "jobs/1/checkpoints"
+    monkeypatch.setenv("CHECKPOINT_PATH", str(watch))
+    headway.save_checkpoint({"w": torch.ones(9)}, "epoch-1.pt", epoch=1)
+    save(watch, "epoch-2.pt")
+    helper, _ = helpers(folder)
+    told = helper.prepared().event("checkpoint")
+    assert told["save_seconds"] == told["blocked_seconds"] > 0
+    helper.event("checkpoint")
+    assert (watch / "epoch-1.pt").samefile(published / "epoch-1.pt")
+    assert not (watch / "epoch-2.pt").samefile(published / "epoch-2.pt")
+    # saved once more under its name: another file, and the published one stays as it was until that is published
+    before = (published / "epoch-1.pt").read_bytes()
+    headway.save_checkpoint({"w": torch.zeros(9)}, "epoch-1.pt", epoch=1)
+    assert helper.event("checkpoint")["sha256"] != told["sha256"]
+    assert (published / "epoch-1.pt").read_bytes() != before
+    helper.end()
+    assert ProjectQuota(home.project).usage()[1] == 2
+
+
+def test_of_several_nodes_the_first_publishes(home: Home, helpers: Start) -> None:
+    folder = home.checkpoints("1-1")
+    save(folder / "checkpoints", "epoch-1.pt")
+    other, _ = helpers(folder, "import os; os.environ['NODE_RANK'] = '1'")
+    other.prepared()
+    assert other.end() == 0 and other.events("checkpoint") == []
+    first, _ = helpers(folder, "import os; os.environ['NODE_RANK'] = '0'")
+    assert first.prepared().event("checkpoint")["valid"] is True
+    first.end()

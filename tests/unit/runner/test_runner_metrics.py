@@ -23,17 +23,17 @@ from headway.runner.metrics import MetricReader
     ],
 )
 def test_built_in_forms(line: str, points: list[tuple[int, str, float]]) -> None:
-    assert MetricReader([]).read_all([line.encode()]) == points
+    assert MetricReader([]).read_block(line.encode() + b"\n") == points
 
 
 def test_a_line_without_a_step_is_at_the_last_one() -> None:
     reader = MetricReader([])
-    assert reader.read_all([b"epoch 2", b"loss=1"]) == [(2, "loss", 1.0)]
+    assert reader.read_block(b"epoch 2\nloss=1\n") == [(2, "loss", 1.0)]
 
 
 def test_patterns_of_other_platforms_are_taken_as_they_are() -> None:
     reader = MetricReader([{"Name": "val", "Regex": r"val is (\S+);"}])
-    assert reader.read_all([b"val is 0.5;", b"val is none;"]) == [(0, "val", 0.5)]
+    assert reader.read_block(b"val is 0.5;\nval is none;\n") == [(0, "val", 0.5)]
 
 
 @pytest.mark.parametrize("regex", ["(", "no group", "(a)(b)"])
@@ -42,4 +42,4 @@ def test_a_pattern_that_cannot_be_used_is_said(regex: str) -> None:
 
 
 def test_a_line_of_data_is_no_report() -> None:
-    assert MetricReader([]).read_all([b"loss=1 " + b"x" * 5000]) == []
+    assert MetricReader([]).read_block(b"loss=1 " + b"x" * 5000 + b"\n") == []

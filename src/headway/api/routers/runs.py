@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query
+from fastapi import APIRouter, Body, Query
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from headway.api.dependencies import Ctx, Streams, Who
-from headway.services import changes, jobs, logs, metrics, runs
+from headway.services import changes, jobs, metrics, runs
 from headway.wire.runs import (
     CheckpointView,
     JobRequest,
     JobView,
-    LogPage,
     MetricSeries,
     RunView,
     StopRequest,
@@ -98,38 +97,6 @@ def checkpoints(ctx: Ctx, who: Who, run: int) -> list[CheckpointView]:
 def get_metrics(ctx: Ctx, who: Who, run: int) -> list[MetricSeries]:
     """Every metric's points."""
     return metrics.series(ctx, who, run)
-
-
-@router.get("/runs/{run}/logs")
-def get_logs(
-    ctx: Ctx,
-    who: Who,
-    run: int,
-    kind: str = "run",
-    after: str = "",
-    limit: Annotated[int, Query(ge=1, le=logs.MOST)] = logs.USUAL,
-    tail: Annotated[int | None, Query(ge=0, le=logs.MOST)] = None,
-) -> LogPage:
-    """Lines of the run log or the diagnostic log behind the cursor `after`, or the last `tail` ones."""
-    return logs.page(ctx, who, run, kind=kind, after=after, limit=limit, tail=tail)
-
-
-@router.get("/runs/{run}/logs/stream", response_class=StreamingResponse)
-async def stream_logs(
-    ctx: Ctx,
-    who: Who,
-    live: Streams,
-    run: int,
-    kind: str = "run",
-    after: str = "",
-    last_event_id: Annotated[str, Header()] = "",
-) -> StreamingResponse:
-    """Server-sent events: a LogLineView each, and `end` once the run has ended. Goes on from `Last-Event-ID`."""
-    # what is wrong is answered with a status, before the stream begins
-    found = await run_in_threadpool(logs.open_log, ctx, who, run, kind)
-    start = last_event_id or after
-    logs.check_cursor(found, start)
-    return events(live.log(who, run, kind, start))
 
 
 @router.get("/projects/{project}/stream", response_class=StreamingResponse)

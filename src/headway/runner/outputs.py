@@ -1,0 +1,159 @@
+"""What a process prints, read so that it is not held up: whole lines out; a flood is thinned out, and says so.
+
+Blocks are handled as blocks: in lines of ordinary length far more than 100 MB/s pass whole. Who prints faster than
+that for longer than `PATIENCE` is not slowed down any more: from then on only a sample of its lines is kept, the
+newest always among them, and the log says how many are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from headway.runner.logs import LineSplitter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headway.runner.journal import Slot
+    from headway.runner.loop import Loop
+
+#: bytes taken from a pipe at once
+BLOCK = 1 << 16
+#: seconds for which we may be behind before lines are left out
+PATIENCE = 1.0
+#: a look that comes back sooner than this, with a full block again, was not waited for: we are behind
+SOON = 0.01
+#: while lines are left out: seconds between two samples, and bytes that are thrown away in one turn
+SAMPLE_SECONDS = 0.05
+TURN_BYTES = 1 << 24
+#: bytes a second below which a flood is over
+CALM = 50e6
+#: bytes of lines that wait to be looked through for metrics; of more, the oldest are not looked at
+BACKLOG_BYTES = 32 << 20
+
+
+class Backlog:
+    """Text that was logged and is still to be looked through, which may take longer than its writer is kept waiting."""
+
+    def __init__(self) -> None:
+        self._texts: list[bytes] = []
+        self._size = 0
+        #: lines that were given up
+        self.given_up = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: bytes) -> None:
+        self._texts.append(text)
+        self._size += len(text)
+        while self._size > BACKLOG_BYTES:
+            oldest = self._texts.pop(0)
+            self._size -= len(oldest)
+            self.given_up += oldest.count(b"\n")
+
+    def take(self) -> bytes:
+        """The next whole lines, about `BLOCK` bytes of them; b"" when nothing waits."""
+        size = count = 0
+        for text in self._texts:
+            if count and size + len(text) > BLOCK:
+                break
+            size, count = size + len(text), count + 1
+        block = b"".join(self._texts[:count])
+        del self._texts[:count]
+        self._size -= size
+        return block
+
+
+class Output:
+    """The reading end of one output."""
+
+    def __init__(self, loop: Loop, slot: Slot | None = None) -> None:
+        """slot: where what is read is safe until `commit`, should we be killed."""
+        self._loop, self._slot = loop, slot
+        self._splitter = LineSplitter()
+        self._read_at = 0.0
+        #: since when each look found a full block (monotonic); None: the last did not
+        self._behind: float | None = None
+        #: when the last sample was taken while lines are left out; 0.0: none are
+        self._sampled = 0.0
+        #: since then: the newest block, all bytes read, and what of them is left out
+        self._last, self._size = b"", 0
+        self._left_out = self._left_out_bytes = 0
+        #: lines and bytes left out before the text that `read` gave last
+        self.skipped = 0
+        self.skipped_bytes = 0
+
+    def read(self, fd: int) -> bytes | None:
+        """Whole lines, each with its newline (b"" when none is complete); None at the end, after which `rest` holds."""
+        self.skipped = self.skipped_bytes = 0
+        if self._sampled:
+            return self._thin(fd)
+        try:
+            block = os.read(fd, BLOCK) if self._slot is None else self._slot.read(fd)
+        except BlockingIOError:
+            return b""
+        if not block:
+            return None
+        now = time.monotonic()
+        if len(block) < BLOCK:
+            self._behind = None
+            self._loop.rest(fd, len(block))
+        elif now - self._read_at > SOON or self._behind is None:
+            self._behind = now
+        elif now - self._behind > PATIENCE:
+            self._sampled = now
+        self._read_at = now
+        return self._splitter.whole(block)
+
+    def commit(self) -> None:
+        """What `read` gave is in the log."""
+        if self._slot is not None:
+            self._slot.commit(self._splitter.begun)
+
+    def notice(self) -> str:
+        """What is to be said before that text; "" when nothing is missing."""
+        if not self.skipped_bytes:
+            return ""
+        return f"{self.skipped} lines ({self.skipped_bytes} bytes) are left out here: they came too quickly"
+
+    def rest(self) -> bytes:
+        """What stood at the end without a newline, with one."""
+        return self._splitter.rest()
+
+    def _thin(self, fd: int) -> bytes | None:
+        """Throws away all but the last block; that of each `SAMPLE_SECONDS` is given, and the last one of all."""
+        size, ended = 0, False
+        while size < TURN_BYTES:
+            try:
+                block = os.read(fd, BLOCK)
+            except BlockingIOError:
+                break
+            if not block:
+                ended = True
+                break
+            if self._last:
+                self._left_out += self._last.count(b"\n")
+                self._left_out_bytes += len(self._last)
+            self._last = block
+            size += len(block)
+        self._size += size
+        now = time.monotonic()
+        if not ended and now < self._sampled + SAMPLE_SECONDS:
+            self._loop.again(fd, self._sampled + SAMPLE_SECONDS)
+            return b""
+        return self._sample(now) if self._last or not ended else None
+
+    def _sample(self, now: float) -> bytes:
+        calm = self._size < CALM * (now - self._sampled)
+        block, self._last, self._size = self._last, b"", 0
+        if self._left_out_bytes:
+            # neither the line that was begun before is whole, nor that in which the block begins
+            self._splitter.rest()
+            cut = block.find(b"\n") + 1
+            self.skipped, self.skipped_bytes = self._left_out + (cut > 0), self._left_out_bytes + cut
+            self._left_out = self._left_out_bytes = 0
+            block = block[cut:]
+        self._sampled = 0.0 if calm else now
+        self._behind = None
+        return self._splitter.whole(block)
