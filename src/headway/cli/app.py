@@ -17,6 +17,7 @@ from headway.cli import (
     evaluation,
     flow,
     job,
+    logs,
     model,
     people,
     platform,
@@ -60,7 +61,7 @@ def _add(*functions: Any, **named: Any) -> None:
         app.command(name)(function)
 
 
-_add(up.up, up.down, up.status, flow.run, flow.plan, runs.ls, runs.logs, runs.stop, platform.bill, demo.demo)
+_add(up.up, up.down, up.status, flow.run, flow.plan, runs.ls, logs.logs, runs.stop, platform.bill, demo.demo)
 _add(up.api, up.controller, up.gateway, up.console)
 for name, words in {
     "job": job.app,

@@ -1,4 +1,4 @@
-"""`headway ls`, `logs`, `stop`: runs of every kind."""
+"""`headway ls`, `stop`: runs of every kind."""
 
 from __future__ import annotations
 
@@ -46,31 +46,6 @@ def newest(client: Client, run: int | None) -> int:
     if not found:
         raise NotFoundError("There are no runs yet.", "`headway job submit -- COMMAND` starts one.")
     return found[0].id
-
-
-def logs(
-    run: RunId = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
-    kind: Annotated[str, typer.Option(help="run: what it prints; diag: its set-up.")] = "run",
-    tail: Annotated[int | None, typer.Option("--tail", "-n", help="Only the last lines.")] = None,
-    as_json: common.AsJson = False,
-) -> None:
-    """Show a run's log."""
-    if kind not in ("run", "diag"):
-        from headway.rules.nearest import unknown
-
-        raise unknown("kind", kind, ("run", "diag"), "--kind")
-    with common.client() as client:
-        number = newest(client, run)
-        lines: Iterable[LogLineView]
-        if tail is not None:
-            page = client.runs.logs(number, kind=kind, tail=tail)
-            print_lines(page.lines, as_json)
-            if follow and not page.complete:
-                print_lines(client.runs.follow(number, kind=kind, after=page.cursor), as_json)
-            return
-        lines = client.runs.follow(number, kind=kind) if follow else client.runs.all_logs(number, kind=kind)
-        print_lines(lines, as_json)
 
 
 def print_lines(lines: Iterable[LogLineView], as_json: bool) -> None:

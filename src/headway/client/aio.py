@@ -99,9 +99,10 @@ class AsyncClient:
         after: str | None = None,
         limit: int | None = None,
         tail: int | None = None,
+        **filters: Any,
     ) -> LogPage:
-        """One page. kind: "run" or "diag"; after: a cursor; tail: only the last lines."""
-        params = {"kind": kind, "after": after, "limit": limit, "tail": tail}
+        """One page. kind: "run" or "diag"; after: a cursor; tail: only the last lines; filters as in `client.logs`."""
+        params = {"kind": kind, "after": after, "limit": limit, "tail": tail, **filters}
         return LogPage.model_validate(await self.call("GET", f"/runs/{run}/logs", params=params))
 
     async def metrics(self, run: int) -> list[MetricSeries]:
@@ -128,12 +129,14 @@ class AsyncClient:
     async def bill(self) -> Bill:
         return Bill.model_validate(await self.call("GET", self._in("bill")))
 
-    async def follow(self, run: int, *, kind: str = "run", after: str | None = None) -> AsyncIterator[LogLineView]:
+    async def follow(
+        self, run: int, *, kind: str = "run", after: str | None = None, **filters: Any
+    ) -> AsyncIterator[LogLineView]:
         """Every line, live, until the run has ended; survives restarts of the server."""
         cursor = after
         while True:
             path = f"/runs/{run}/logs/stream"
-            async for event in self._events(path, {"kind": kind, "after": cursor}):
+            async for event in self._events(path, {"kind": kind, "after": cursor, **filters}):
                 if event.event == "end":
                     return
                 if event.data:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
+from headway.client.logs import Logs
 from headway.client.transport import Transport
-from headway.wire.runs import CheckpointView, LogLineView, LogPage, MetricSeries, RunView, StopRequest
+from headway.wire.runs import CheckpointView, MetricSeries, RunView, StopRequest
 
 ENDED = frozenset({"succeeded", "failed", "stopped"})
 
 
-class Runs:
+class Runs(Logs):
     def __init__(self, transport: Transport, project: str) -> None:
         self._transport = transport
         self.project = project
@@ -46,44 +46,6 @@ class Runs:
 
     def retry(self, run: int) -> RunView:
         return RunView.model_validate(self._transport.call("POST", f"/runs/{run}/retry"))
-
-    def logs(
-        self,
-        run: int,
-        *,
-        kind: str = "run",
-        after: str | None = None,
-        limit: int | None = None,
-        tail: int | None = None,
-    ) -> LogPage:
-        """One page. kind: "run" or "diag"; after: a cursor; tail: only the last lines."""
-        params = {"kind": kind, "after": after, "limit": limit, "tail": tail}
-        return LogPage.model_validate(self._transport.call("GET", f"/runs/{run}/logs", params=params))
-
-    def follow(self, run: int, *, kind: str = "run", after: str | None = None) -> Iterator[LogLineView]:
-        """Every line, live, until the run has ended; survives restarts of the server. Raises UnreachableError."""
-        cursor = after
-        while True:
-            moved = False
-            for event in self._transport.events(f"/runs/{run}/logs/stream", params={"kind": kind, "after": cursor}):
-                if event.event == "end":
-                    return
-                if event.data:
-                    line = LogLineView.model_validate_json(event.data)
-                    cursor, moved = line.cursor or event.id, True
-                    yield line
-            if not moved:
-                time.sleep(0.2)  # a stream that ends at once must not become a busy loop
-
-    def all_logs(self, run: int, *, kind: str = "run") -> Iterator[LogLineView]:
-        """Every line that is there now, page by page."""
-        cursor: str | None = None
-        while True:
-            page = self.logs(run, kind=kind, after=cursor)
-            yield from page.lines
-            if not page.lines:
-                return
-            cursor = page.cursor
 
     def metrics(self, run: int) -> list[MetricSeries]:
         return [MetricSeries.model_validate(m) for m in self._transport.call("GET", f"/runs/{run}/metrics")]

@@ -159,6 +159,25 @@ class Transport:
             time.sleep(pause * random.uniform(0.8, 1.2))
             pause = min(1.0, pause * 1.6)
 
+    def pieces(self, path: str, *, params: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+        """An answer of any size, piece by piece. Raises like `call`, and UnreachableError when it breaks off."""
+        query = {k: v for k, v in (params or {}).items() if v is not None}
+
+        def connect() -> httpx.Response:
+            response = self._http.send(self._http.build_request("GET", path, params=query), stream=True)
+            if response.is_error:
+                response.read()
+                raise error_of(response)
+            return response
+
+        response = self.patiently(connect)
+        try:
+            yield from response.iter_bytes()
+        except (*_PASSING, httpx.TimeoutException) as error:
+            raise unreachable(self.url, error) from error
+        finally:
+            response.close()
+
     def events(self, path: str, *, params: Mapping[str, Any] | None = None) -> Iterator[ServerEvent]:
         """The events of one connection, until the server or the network ends it. Raises like `call`."""
         query = {k: v for k, v in (params or {}).items() if v is not None}

@@ -187,4 +187,3 @@ def _owner_environment(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) 
         "HEADWAY_PREDICTOR": str(version.predictor["entry"]),
         names.REPLICA_SECRET: attempt.secret or "",
     }
-

@@ -42,6 +42,8 @@ class Channel:
         #: told (step, name, value) of each point; for limits that depend on them
         self.hear: Callable[[list[Point]], None] | None = None
         self._step = 0
+        #: metric -> what stands between its step and its value
+        self._heads: dict[str, str] = {}
         self._rest = b""
         path = os.path.join(report.sockets, "channel")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -63,8 +65,16 @@ class Channel:
     def write(self, points: list[Point]) -> None:
         """Points of rank 0, now."""
         # written by hand, as thousands a second may come
-        end = f', "rank": 0, "t": {time.time():.6f}}}\n'
-        block = "".join([f'{{"step": {s}, "name": {quoted(n)}, "value": {number(v)}{end}' for s, n, v in points])
+        end, heads = f', "rank": 0, "t": {time.time():.6f}}}\n', self._heads
+        try:
+            block = "".join([f'{{"step": {s}{heads[n]}{v!r}{end}' for s, n, v in points])
+        except KeyError:
+            if len(heads) > MOST:
+                heads.clear()
+            heads.update({n: f', "name": {json.dumps(n)}, "value": ' for _, n, _ in points})
+            block = "".join([f'{{"step": {s}{heads[n]}{v!r}{end}' for s, n, v in points])
+        if not all([isfinite(v) for _, _, v in points]):
+            block = "".join([f'{{"step": {s}{heads[n]}{json.dumps(v)}{end}' for s, n, v in points])
         self._metrics.append(block.encode())
         if self.hear is not None:
             self.hear(points)
@@ -173,11 +183,3 @@ class Channel:
             self._rest = block[end:]
             if end:
                 self._take_lines(block[:end])
-
-
-def quoted(name: str) -> str:
-    return f'"{name}"' if name.isidentifier() and name.isascii() else json.dumps(name)
-
-
-def number(value: float) -> str:
-    return repr(value) if isfinite(value) else json.dumps(value)

@@ -25,12 +25,50 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(rf"""(['"])({_NAME})\1\s*:\s*(['"]?)({_NUMBER})\3\s*[,}}]""")
 #: what names the step, the most exact first
 _STEPS = ("step", "global_step", "iteration", "iter", "epoch")
+_STEP_NAMES = frozenset(form for word in _STEPS for form in (word, word.capitalize(), word.upper()))
 #: those of them that may stand without a sign: `epoch 3/25`
 _POSITIONS = frozenset(("epoch", "step", "iteration", "iter"))
 #: a line longer than this holds data, not a report
 _LONGEST = 4096
 #: a block without any of these holds no metric of the built-in forms
 _SIGNS = (b"=", b":", b"poch", b"tep", b"ter", b"POCH", b"TEP", b"TER")
+
+
+#: lines that make it worth while to learn their shape
+_WORTH = 4
+_DIGITS = re.compile(r"(?<![A-Za-z0-9_])[0-9]+")
+
+
+class _Shape:
+    """What lines of a training loop have in common: all but their numbers. Such lines are read several times as fast."""
+
+    def __init__(self, regex: re.Pattern[str], columns: list[tuple[int, str]], step: int | None) -> None:
+        #: one tuple of numbers for each line of this shape
+        self.regex = regex
+        #: (index in that tuple, name) of each metric; index of the step
+        self.columns, self.step = columns, step
+
+    @classmethod
+    def of(cls, line: str) -> _Shape | None:
+        """line: with its newline. None when it reports nothing, or nothing that is this simple."""
+        parts, columns, steps, at = [], [], [], 0
+        for found in _TOKEN.finditer(line):
+            name, group = found[1], 2 if found[2] else 3
+            if not name or (group == 3 and name.lower() not in _POSITIONS):
+                continue
+            start, end = found.span(group)
+            is_step = name in _STEP_NAMES
+            (steps if is_step else columns).append((len(parts), name))
+            parts.append(_literal(line[at:start]) + (r"(\d+)" if is_step else f"({_NUMBER})"))
+            at = end
+        if not columns or len(parts) == 1 or len(steps) > 1 or len({name for _, name in columns}) < len(columns):
+            return None
+        regex = re.compile(f"(?m:^){''.join(parts)}{_literal(line[at:])}")
+        return cls(regex, columns, steps[0][0] if steps else None) if regex.match(line) else None
+
+
+def _literal(text: str) -> str:
+    return r"\d+".join(re.escape(part) for part in _DIGITS.split(text))
 
 
 class MetricReader:
@@ -44,6 +82,8 @@ class MetricReader:
         #: name -> regular expression of own patterns that matched nothing yet
         self.unmatched: dict[str, str] = {}
         self._step: int | None = None
+        #: of the last lines
+        self._shape: _Shape | None = None
         #: name -> how many values it had while no step was ever named
         self._counts: dict[str, int] = {}
         for pattern in patterns:
@@ -90,6 +130,8 @@ class MetricReader:
 
     def _tokens(self, text: str, points: list[tuple[int, str, float]]) -> None:
         """Lines of the forms without braces, all in one search."""
+        if self._shape is not None and self._shaped(self._shape, text, points):
+            return
         values: dict[str, float] = {}
         for name, value, position, end in _TOKEN.findall(text):
             if value:
@@ -102,6 +144,25 @@ class MetricReader:
                 values.setdefault(word, float(position))
         if values:
             self._add(values, points)
+        if text.count("\n") >= _WORTH:
+            self._shape = _Shape.of(text[text.rfind("\n", 0, -1) + 1 :])
+
+    def _shaped(self, shape: _Shape, text: str, points: list[tuple[int, str, float]]) -> bool:
+        """The same where every line has that shape; False otherwise, and nothing is added."""
+        rows = shape.regex.findall(text)
+        if len(rows) != text.count("\n"):
+            return False
+        step, columns = shape.step, shape.columns
+        if step is not None:
+            points += [(int(row[step]), name, float(row[n])) for row in rows for n, name in columns]
+            self._step = int(rows[-1][step])
+        elif self._step is not None:
+            at = self._step
+            points += [(at, name, float(row[n])) for row in rows for n, name in columns]
+        else:
+            for row in rows:
+                self._add({name: float(row[n]) for n, name in columns}, points)
+        return True
 
     @staticmethod
     def _pairs(line: str) -> dict[str, float]:
@@ -126,16 +187,15 @@ class MetricReader:
     def _add(self, values: dict[str, float], points: list[tuple[int, str, float]]) -> None:
         """The points of one line."""
         step: int | None = None
-        # a step is most often the first word of its line
-        for name in [key for key in values if key.lower() in _STEPS]:
+        for name in [key for key in values if key in _STEP_NAMES]:
             if name != (word := name.lower()):
-                values[word] = values.pop(name)
-        for word in _STEPS:
+                values.setdefault(word, values.pop(name))
+        for word in _STEPS if not _STEP_NAMES.isdisjoint(values) else ():
             if word in values:
                 value = values[word]
                 if word == "epoch" and not value.is_integer():
                     continue  # a fraction of an epoch is no position that points can be told apart by
-                if isfinite(value) and step is None:
+                if step is None and isfinite(value):
                     step = int(value)
                 del values[word]
         if step is not None:

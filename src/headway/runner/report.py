@@ -26,7 +26,7 @@ class Report:
     """One node's files. `hints` and `attempt` are set once launch.json was read."""
 
     def __init__(self, folder: str, keeper: identity.Identity | None = None) -> None:
-        """Makes `folder` and claims it. keeper: who finishes our work if we are killed. Raises ClaimedError, OSError."""
+        """Makes `folder` and claims it. keeper: ends what we leave when we are killed. Raises ClaimedError, OSError."""
         self.folder = folder
         self.attempt = ""
         self.hints: str | None = None

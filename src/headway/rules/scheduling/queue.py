@@ -69,6 +69,10 @@ class Queue:
         if not line.order:
             del self._lines[key]
 
+    def lines(self) -> list[list[Run]]:
+        """All that wait, a list a group, each in turn."""
+        return [[line.runs[run_id] for _, run_id in line.order] for line in self._lines.values()]
+
     def groups(self) -> list[Group]:
         """The first of each group, as `decide` takes them."""
         found = []
