@@ -1,13 +1,13 @@
 """How long one pass of the scheduler takes over a long queue (pure rules, no store, no engine).
 
-pass              100,000 queued runs, 1,000 nodes with 8 accelerators each, all taken: 32 runs ended and 32 were submitted
-                  since the last pass; what changed is taken in, the pass decides, what it placed is taken in, s
+pass              100,000 queued runs, 1,000 nodes with 8 accelerators each, all taken; 32 ended and 32 were submitted
+                  since the last pass: what changed is taken in, the pass decides, what it placed is taken in, s
 pass_short_queue  the same with 2,000 queued runs: what waits costs next to nothing
 pass_idle         the same with one run submitted and nothing ended, s
 pass_fresh        the same as `pass`, but everything is read anew: queue and cluster are built, then the pass, s
 
-limit: walking once over the heads of all groups and over all nodes. Peer `naive`: the queue sorted by priority and time,
-and for each run the nodes looked through for one that has room (first fit, no reservation, no limits, no sentences).
+limit: walking once over the heads of all groups and over all nodes. Peer `naive`: the queue sorted by priority and
+time, and for each run the nodes looked through for one with room (first fit; nothing kept, no limits, no sentences)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headway.rules.states import AttemptState, Billing, RunState
 GIB = 1 << 30
 HOUR = 3600.0
 START = 1_000_000_000.0
-PROJECTS = 20
+PROJECTS = 24
 CHANGED = 32
 KINDS = ("A100", "H100")
 #: (nodes, accelerators on each, hours or none)
@@ -34,10 +34,12 @@ SHAPES = [(1, 1, 2), (1, 1, 12), (1, 1, None), (1, 2, 4), (1, 4, 8), (1, 4, None
 
 
 def a_run(rng: random.Random, id: int, now: float) -> Run:
-    nodes, accelerators, hours = rng.choice(SHAPES)
-    spot = rng.random() < 0.2
+    evaluation = rng.random() < 0.1
+    nodes, accelerators, hours = SHAPES[0] if evaluation else rng.choice(SHAPES)
+    spot = not evaluation and nodes == 1 and id % 5 == 0
     run = Run(
-        id=id, project_id=1 + id % PROJECTS, owner="evaluation" if rng.random() < 0.1 else "job", owner_id=None, name="",
+        id=id, project_id=1 + id % PROJECTS, owner="evaluation" if evaluation else "job", owner_id=None,
+        name="",
         state=RunState.QUEUED, reason="", command=["true"], environment={}, parameters={}, spec="gpu",
         cpus=4.0 * accelerators, memory_bytes=32 * GIB * accelerators, accelerators=accelerators,
         accelerator_kind=rng.choice(KINDS), processes=1, priority=rng.choice((4, 5, 5, 5, 6)),

@@ -24,7 +24,7 @@ from headway.wire.runs import RunView
 from .conftest import Server, eventually
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
-EPOCHS, DRILLS = 80, 10
+EPOCHS, DRILLS = 60, 10
 _EPOCH = re.compile(r" o epoch (\d+)/")
 _STOPPED = re.compile(r" o asked to end in epoch (\d+)")
 _RESUMED = re.compile(r" o goes on from (\S+), epoch (\d+)")

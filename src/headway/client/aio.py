@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -14,7 +15,17 @@ from headway.client.transport import EventReader, ServerEvent, error_of, options
 from headway.errors import UnreachableError
 from headway.wire.people import Health, Me, ProjectView
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
-from headway.wire.runs import Bill, CheckpointView, JobView, LogLineView, LogPage, MetricSeries, NodeView, RunView
+from headway.wire.runs import (
+    AttemptView,
+    Bill,
+    CheckpointView,
+    JobView,
+    LogLineView,
+    LogPage,
+    MetricSeries,
+    NodeView,
+    RunView,
+)
 
 #: seconds between tries of a stream that broke
 _AGAIN = 0.5
@@ -90,6 +101,25 @@ class AsyncClient:
 
     async def retry(self, run: int) -> RunView:
         return RunView.model_validate(await self.call("POST", f"/runs/{run}/retry"))
+
+    async def pause(self, run: int) -> RunView:
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/pause"))
+
+    async def release(self, run: int) -> RunView:
+        """Lets a held or paused run be placed."""
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/release"))
+
+    async def change(self, run: int, **changes: Any) -> RunView:
+        """changes: fields of `wire.runs.ChangeRequest`."""
+        return RunView.model_validate(await self.call("PATCH", f"/runs/{run}", body=changes))
+
+    async def clone(self, run: int, *, key: str | None = None, **changes: Any) -> RunView:
+        """A new job with the request of another; give a key to have it sent again safely."""
+        body = {"job": changes, "key": key or f"once-{uuid.uuid4().hex}"}
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/clone", body=body))
+
+    async def attempts(self, run: int) -> list[AttemptView]:
+        return [AttemptView.model_validate(a) for a in await self.call("GET", f"/runs/{run}/attempts")]
 
     async def logs(
         self,

@@ -15,8 +15,8 @@ from headway.wire.runs import LogLineView, LogPage
 class Logs:
     """What `client.runs` knows of logs. Filters are the same everywhere:
 
-    kind: "run" or "diag". grep: text (in lower case it finds capitals as well), or a regular expression between slashes.
-    since, until: seconds since the epoch. rank: of one process. stream: "out", "err" or "headway".
+    kind: "run" or "diag". grep: text (in lower case it finds capitals as well), or a regular expression between
+    slashes. since, until: seconds since the epoch. rank: of one process. stream: "out", "err" or "headway".
     """
 
     _transport: Transport
@@ -31,7 +31,7 @@ class Logs:
         tail: int | None = None,
         **filters: Any,
     ) -> LogPage:
-        """One page. after: a cursor; tail: only the last lines. While it says `more`, there is more behind its cursor."""
+        """One page. after: a cursor; tail: only the last lines. While it says `more`, there is more behind it."""
         params = {"kind": kind, "after": after, "limit": limit, "tail": tail, **filters}
         return LogPage.model_validate(self._transport.call("GET", f"/runs/{run}/logs", params=params))
 

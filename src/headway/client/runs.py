@@ -1,12 +1,20 @@
-"""Runs: look, follow, stop, retry; their logs, metrics and checkpoints."""
+"""Runs: look, follow, stop, pause, change, retry; their logs, metrics and checkpoints."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from headway.client.logs import Logs
-from headway.client.transport import Transport
-from headway.wire.runs import CheckpointView, MetricSeries, RunView, StopRequest
+from headway.client.transport import Transport, build
+from headway.wire.runs import (
+    AttemptView,
+    ChangeRequest,
+    CheckpointView,
+    MetricSeries,
+    RunView,
+    StopRequest,
+)
 
 ENDED = frozenset({"succeeded", "failed", "stopped"})
 
@@ -43,6 +51,22 @@ class Runs(Logs):
 
     def release(self, run: int) -> RunView:
         return RunView.model_validate(self._transport.call("POST", f"/runs/{run}/release"))
+
+    def pause(self, run: int) -> RunView:
+        """Has it save and leave its place; `resume` lets it go on from there."""
+        return RunView.model_validate(self._transport.call("POST", f"/runs/{run}/pause"))
+
+    def resume(self, run: int) -> RunView:
+        return self.release(run)
+
+    def change(self, run: int, **changes: Any) -> RunView:
+        """Changes a job that waits or runs. changes: fields of `wire.runs.ChangeRequest`; others stay."""
+        body = build(ChangeRequest, changes)
+        return RunView.model_validate(self._transport.call("PATCH", f"/runs/{run}", body=body))
+
+    def attempts(self, run: int) -> list[AttemptView]:
+        """Every placement and how it ended, first one first."""
+        return [AttemptView.model_validate(a) for a in self._transport.call("GET", f"/runs/{run}/attempts")]
 
     def retry(self, run: int) -> RunView:
         return RunView.model_validate(self._transport.call("POST", f"/runs/{run}/retry"))

@@ -13,6 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from headway.errors import HeadwayError, UnreachableError, UsageError, from_answer
+from headway.wire.base import keys_at
 
 #: seconds; a call that may take longer says so
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
@@ -74,7 +75,8 @@ def build(model: type[M], values: Mapping[str, Any]) -> M:
         if first["type"] == "extra_forbidden":
             from headway.rules.nearest import unknown
 
-            raise unknown("key", key, model.model_fields) from None
+            within = keys_at(model, first["loc"][:-1])
+            raise unknown("key", key, [".".join(map(str, [*first["loc"][:-1], k])) for k in within]) from None
         raise UsageError(f"{key}: {first['msg']} (got {first.get('input')!r}).", "Correct that value.") from None
 
 

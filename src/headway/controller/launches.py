@@ -104,8 +104,16 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
 
 
 def _resume_from(desk: Desk, tx: Transaction, run: Run) -> str:
-    newest = checkpoints.newest(tx.products.checkpoints(run.id))
+    root = desk.services.root
+    # one that has lost bytes since it was published is passed over; whoever looks closer marks it
+    there = [c for c in tx.products.checkpoints(run.id) if checkpoints.usable(c) and _is_there(root / c.path, c.bytes)]
+    newest = checkpoints.newest(there)
     return str(desk.services.root / newest.path) if newest is not None else ""
+
+
+def _is_there(path: Path, size: int) -> bool:
+    found = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in found if file.is_file()) == size
 
 
 def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, folder: AttemptFolder) -> dict[str, Any]:

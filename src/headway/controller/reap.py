@@ -1,39 +1,35 @@
 """Takes what runners report into the record, exactly once, and does what follows from an attempt's end.
 
-Eligible: attempts that have not ended; after a hint those that it names, else all. A node's events.jsonl is read
-from its cursor, and the cursor moves in the same transaction as what the events change.
+Eligible: attempts that have not ended; after a hint those that it names, else all; and runs that wait for others to
+end. A node's events.jsonl is read from its cursor, and the cursor moves in the same transaction as what the events
+change.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from headway.controller import launches, owners
+from headway.controller.asks import Asks
+from headway.controller.ends import NODE_PATIENCE, Ended, Ends, Since, starting
 from headway.controller.loop import Desk, Loop
-from headway.engines.base import Observation, Presence
+from headway.engines.base import Observation
 from headway.protocol import events
 from headway.protocol.exits import Cause, Exit
-from headway.protocol.files import AttemptFolder, read_json, read_records
-from headway.rules import billing, retries
+from headway.protocol.files import AttemptFolder, read_records
+from headway.rules import billing, dependencies, retries
 from headway.rules.records import Attempt, Run
+from headway.rules.scheduling.shapes import shape_of
 from headway.rules.states import ATTEMPT_MOVES, RUN_MOVES, AttemptState, RunState, check
 from headway.store.base import Transaction
 
 #: an attempt whose runner was never seen for that long is started again
 START_PATIENCE = 20.0
-#: an attempt whose folder is gone for that long has ended: its runner has seen it too, and used up its grace period
-REMOVED_PATIENCE = 60.0
-#: an exit.json that cannot be read for that long never will be: its attempt is lost
-READ_PATIENCE = 10.0
-#: all that lives is looked at this often, whatever runners say meanwhile
+#: all that lives, and all that waits for others, is looked at this often, whatever runners say meanwhile
 SCAN_SECONDS = 1.0
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Seen:
     observation: Observation
     events: list[dict[str, Any]]
     cursors: list[int]
-    end: Exit | None
+    ended: Ended | None
 
 
 class Reap(Loop):
@@ -52,28 +48,33 @@ class Reap(Loop):
     topics = frozenset({"attempt", "run"})
     interval = 1.0
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, *, node_patience: float = NODE_PATIENCE) -> None:
+        """node_patience: seconds without a heartbeat after which a node is lost."""
         super().__init__(desk)
-        #: monotonic time of the next look at all that lives
-        self._scan_at = 0.0
-        #: what is wrong with an attempt now -> monotonic time since when
-        self._since: dict[tuple[str, str], float] = {}
-        #: attempt -> grace period that its runner was told of
-        self._told: dict[str, float] = {}
+        #: monotonic time of the next look at all that lives, and at all that waits for others
+        self._scan_at = self._dependents_at = 0.0
+        self._since = Since()
+        self._asks = Asks(desk)
+        self._ends = Ends(desk, node_patience=node_patience)
 
     def step(self) -> set[str]:
         said = self.desk.heard()
         with self.desk.services.store.read() as tx:
             live = tx.runs.live_attempts()
-            if not live:
-                return set()
-            self.desk.assure(tx)
-            runs = {r.id: r for r in tx.runs.many([a.run_id for a in live])}
-        self._forget(live)
-        self._ask_to_stop(live, runs)
+            runs = {r.id: r for r in tx.runs.many([a.run_id for a in live])} if live else {}
+            if live:
+                self.desk.assure(tx)
+        topics = self._attempts(live, runs, said) if live else set()
+        return topics | self._dependents(bool(topics))
+
+    def _attempts(self, live: Collection[Attempt], runs: dict[int, Run], said: Collection[str]) -> set[str]:
+        ids = {a.id for a in live}
+        for memory in (self._since, self._asks, self._ends):
+            memory.keep(ids)
+        self._asks.step(live, runs)
         seen = self._observe(live, said)
-        self._start_again([s.attempt for s in seen if s.end is None and self._moves(s)])
-        changed = [s for s in seen if s.events or s.end or s.cursors != s.attempt.cursors]
+        self._start_again([s.attempt for s in seen if s.ended is None and self._overdue(s)])
+        changed = [s for s in seen if s.events or s.ended or s.cursors != s.attempt.cursors]
         if not changed:
             return set()
         topics: set[str] = {"states"}
@@ -82,41 +83,6 @@ class Reap(Loop):
                 with self.desk.isolated(f"attempt {one.attempt.id}", tx):
                     topics |= self._take_in(tx, one)
         return topics
-
-    def _forget(self, live: Collection[Attempt]) -> None:
-        ids = {a.id for a in live}
-        self._since = {key: at for key, at in self._since.items() if key[0] in ids}
-        self._told = {attempt: grace for attempt, grace in self._told.items() if attempt in ids}
-
-    def _lasts(self, attempt: str, trouble: str, so: bool, patience: float) -> bool:
-        """Whether `trouble` has now been so, without a break, for `patience` seconds of the monotonic clock."""
-        if not so:
-            self._since.pop((attempt, trouble), None)
-            return False
-        now = time.monotonic()
-        return now - self._since.setdefault((attempt, trouble), now) >= patience
-
-    # -- stop
-
-    def _ask_to_stop(self, live: Collection[Attempt], runs: dict[int, Run]) -> None:
-        for attempt in live:
-            run = runs[attempt.run_id]
-            if run.stop_at is None or attempt.state is AttemptState.PLACED or self._told.get(attempt.id) == run.grace:
-                continue
-            # told again when the grace period was shortened meanwhile, and once by each new controller
-            with self.desk.isolated(f"stop of attempt {attempt.id}"):
-                self.desk.assure()
-                self.desk.engine.stop(attempt.id, grace=run.grace, cause=Cause.STOPPED.value, message=run.stop_reason)
-                self._told[attempt.id] = run.grace
-            if attempt.state is AttemptState.STOPPING or attempt.id not in self._told:
-                continue
-            with self.desk.apply() as tx:
-                fresh = tx.runs.attempt(attempt.id)
-                if fresh is not None and fresh.state in (AttemptState.STARTING, AttemptState.RUNNING):
-                    tx.runs.change_attempt(attempt.id, state=AttemptState.STOPPING, stopping_at=self.desk.now())
-                    tx.runs.change_if(
-                        run.id, (RunState.STARTING, RunState.RUNNING), state=RunState.STOPPING, reason=run.stop_reason
-                    )
 
     # -- observe
 
@@ -133,74 +99,31 @@ class Reap(Loop):
         return seen
 
     def _look(self, attempt: Attempt, observation: Observation) -> Seen:
-        folder = AttemptFolder.of(self.desk.services.root, attempt.id)
-        end: Exit | None = None
-        if observation.presence is Presence.ENDED:
-            end = self._read_end(attempt, observation, folder)
-        elif observation.presence is Presence.LOST:
-            end = self._sweep(attempt, observation, "Its runner is gone without a word.")
-        elif self._lasts(attempt.id, "folder", self._removed(attempt, observation), REMOVED_PATIENCE):
-            end = self._lost(attempt, observation, "Its folder was removed.")
+        ended = self._ends.look(attempt, observation)
         # after the end and the sweep: nobody adds to the files any more
+        folder = AttemptFolder.of(self.desk.services.root, attempt.id)
         found: list[dict[str, Any]] = []
-        cursors = list(attempt.cursors)
-        for index, cursor in enumerate(attempt.cursors):
+        cursors = list(attempt.cursors) + [0] * (len(attempt.placement) - len(attempt.cursors))
+        for index, cursor in enumerate(cursors):
             while True:
                 block, cursor = read_records(folder.node(index).events, cursor)
-                found += block
+                found += [{**event, "node": index} for event in block]
                 if cursor == cursors[index]:
                     break
                 cursors[index] = cursor
-        return Seen(attempt, observation, found, cursors, end)
+        if len(cursors) > 1:
+            found.sort(key=_at)
+        return Seen(attempt, observation, found, cursors, ended)
 
-    def _removed(self, attempt: Attempt, observation: Observation) -> bool:
-        """Whether the folder of an attempt that ran is gone, while the root that it lay in is there."""
-        gone = observation.presence is Presence.UNKNOWN and attempt.started_at is not None
-        return gone and (self.desk.services.root / "attempts").is_dir()
-
-    def _read_end(self, attempt: Attempt, observation: Observation, folder: AttemptFolder) -> Exit | None:
-        try:
-            end = _exit(read_json(folder.node(0).exit))
-        except (OSError, ValueError, TypeError, LookupError) as error:
-            if self.desk.quiet.due(f"exit of {attempt.id}"):
-                _log.error("exit.json of attempt %s cannot be read: %r", attempt.id, error)
-            if not self._lasts(attempt.id, "exit", True, READ_PATIENCE):
-                return None
-            return self._sweep(attempt, observation, f"Its end is not known: exit.json cannot be read ({error}).")
-        self._lasts(attempt.id, "exit", False, READ_PATIENCE)
-        return end
-
-    def _sweep(self, attempt: Attempt, observation: Observation, message: str) -> Exit | None:
-        """Its end as a lost one; None when a runner turns out to live after all."""
-        # whatever it left must be gone before anybody may take its place
-        self.desk.assure()
-        self.desk.engine.sweep(attempt.id)
-        after = self.desk.engine.observe([attempt.id])[attempt.id].presence
-        return self._lost(attempt, observation, message) if after is observation.presence else None
-
-    def _lost(self, attempt: Attempt, observation: Observation, message: str) -> Exit:
-        began = attempt.started_at or attempt.created_at
-        return Exit(
-            cause=Cause.RUNNER_LOST,
-            code=None,
-            signal=None,
-            rank=None,
-            message=message,
-            started=began,
-            launched=attempt.launched_at,
-            ended=max(began, observation.heartbeat or began),
-        )
-
-    def _moves(self, seen: Seen) -> bool:
-        """Whether an attempt that should have a runner has none and is due to be started again."""
-        waiting = seen.observation.presence in (Presence.STARTING, Presence.UNKNOWN)
-        absent = waiting and seen.attempt.state is AttemptState.STARTING
-        return self._lasts(seen.attempt.id, "start", absent, START_PATIENCE)
+    def _overdue(self, seen: Seen) -> bool:
+        """Whether an attempt that should have all its runners lacks one and is due to be started again."""
+        absent = starting(seen.attempt, seen.observation)
+        return self._since.lasts(seen.attempt.id, "start", absent, START_PATIENCE)
 
     def _start_again(self, overdue: Collection[Attempt]) -> None:
         for attempt in overdue:
             with self.desk.isolated(f"start of attempt {attempt.id}"):
-                self._lasts(attempt.id, "start", False, START_PATIENCE)
+                self._since.lasts(attempt.id, "start", False, START_PATIENCE)
                 with self.desk.services.store.read() as tx:
                     run = tx.runs.get(attempt.run_id)
                     assert run is not None
@@ -224,8 +147,8 @@ class Reap(Loop):
                 (attempt, run), topics = after, topics | follows
         if seen.cursors != attempt.cursors:
             tx.runs.change_attempt(attempt.id, cursors=seen.cursors)
-        if seen.end is not None:
-            self._end(tx, attempt, run, seen.end)
+        if seen.ended is not None:
+            self._end(tx, attempt, run, seen.ended)
             topics |= {"run", "routes", run.owner}
         return topics
 
@@ -234,12 +157,14 @@ class Reap(Loop):
         if kind == events.STARTED:
             if attempt.started_at is None:
                 self._open_bill(tx, attempt, run, at)
+            elif attempt.started_at <= at:
+                return attempt, run  # another node began before
             tx.runs.change_attempt(attempt.id, started_at=at)
             if run.started_at is None:
                 tx.runs.change(run.id, started_at=at)
             return replace(attempt, started_at=at), replace(run, started_at=run.started_at or at)
         if kind == events.LAUNCHED:
-            changes: dict[str, Any] = {"launched_at": at}
+            changes: dict[str, Any] = {"launched_at": min(at, attempt.launched_at or at)}
             if attempt.state in (AttemptState.PLACED, AttemptState.STARTING):
                 changes["state"] = AttemptState.RUNNING
             tx.runs.change_attempt(attempt.id, **changes)
@@ -269,7 +194,8 @@ class Reap(Loop):
             details={},
         )
 
-    def _end(self, tx: Transaction, attempt: Attempt, run: Run, end: Exit) -> None:
+    def _end(self, tx: Transaction, attempt: Attempt, run: Run, ended: Ended) -> None:
+        end = launches.waited(run, attempt, ended.end)
         tx.runs.change_attempt(
             attempt.id,
             state=check(ATTEMPT_MOVES, attempt.state, AttemptState.ENDED),
@@ -285,26 +211,53 @@ class Reap(Loop):
             tx.ledger.change(
                 attempt.id, ended_at=end.ended, seconds=seconds, amount=billing.amount(seconds, entry.price_hour)
             )
-        verdict = retries.after(run, end)
-        state = verdict.state
-        if run.state is RunState.STOPPING and state is RunState.QUEUED:
-            state = RunState.FAILED
-        again = state is RunState.QUEUED
-        tx.runs.change(
-            run.id,
-            state=check(RUN_MOVES, run.state, state),
-            reason=verdict.reason,
-            losses=run.losses + int(verdict.loss),
-            ended_at=None if again else end.ended,
-            exit_code=None if again else end.code,
-            cause=None if again else end.cause,
-        )
+        before = retries.losses_by_cause(run, [a for a in tx.runs.attempts(run.id) if a.id != attempt.id])
+        verdict = retries.after(run, end, before=before, nodes=ended.nodes)
+        tx.runs.change(run.id, **self._follows(run, end, verdict))
+
+    def _follows(self, run: Run, end: Exit, verdict: retries.Verdict) -> dict[str, Any]:
+        """What changes of the run."""
+        changes: dict[str, Any] = {
+            "state": check(RUN_MOVES, run.state, verdict.state),
+            "reason": verdict.reason,
+            "losses": run.losses + int(verdict.loss),
+            "reclaims": run.reclaims + int(verdict.reclaimed),
+            "pause_at": None,
+        }
+        if verdict.state not in (RunState.QUEUED, RunState.HELD):
+            return {**changes, "ended_at": end.ended, "exit_code": end.code, "cause": end.cause}
+        changes |= {"ended_at": None, "exit_code": None, "cause": None, "queued_at": self.desk.now()}
+        if new := [node for node in verdict.avoid if node not in run.avoid]:
+            avoid = [*run.avoid, *new]
+            changes |= {"avoid": avoid, "shape": shape_of(replace(run, avoid=avoid))}
+        return changes
+
+    # -- runs that come after others
+
+    def _dependents(self, ended: bool) -> set[str]:
+        now = time.monotonic()
+        if not ended and now < self._dependents_at:
+            return set()
+        self._dependents_at = now + SCAN_SECONDS
+        with self.desk.services.store.read() as tx:
+            if not (waiting := tx.runs.dependencies()):
+                return set()
+            states = tx.runs.states({number for after in waiting.values() for number in after})
+        decision = dependencies.decide(waiting, states)
+        if not (decision.free or decision.failed):
+            return set()
+        waits = (RunState.QUEUED, RunState.HELD)
+        at = self.desk.now()
+        with self.desk.apply() as tx:
+            for run_id in decision.free:
+                tx.runs.change_if(run_id, waits, blocked=False, queued_at=at, reason="")
+            for run_id, reason in decision.failed.items():
+                # it stays blocked: retried by hand, it asks again whether those it comes after have succeeded
+                values = {"state": RunState.FAILED, "reason": reason, "cause": Cause.DEPENDENCY, "ended_at": at}
+                tx.runs.change_if(run_id, waits, **values)
+        return {"run", "states", "evaluation"}
 
 
-def _exit(raw: Any) -> Exit:
-    """The content of an exit.json. Raises ValueError, TypeError or LookupError when it is none."""
-    end = Exit.from_json(raw)
-    if not (math.isfinite(end.started) and math.isfinite(end.ended)):
-        raise ValueError("a time in it is no number")
-    codes = [None if n is None else int(n) for n in (end.code, end.signal)]
-    return replace(end, code=codes[0], signal=codes[1], message=str(end.message))
+def _at(event: dict[str, Any]) -> float:
+    at = event.get("at")
+    return float(at) if isinstance(at, (int, float)) else 0.0

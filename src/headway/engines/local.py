@@ -19,16 +19,18 @@ import psutil
 import yaml
 
 import headway.runner
-from headway.engines.base import Engine, Observation, Presence
+from headway.engines.base import Engine, NodeObservation, Observation, Presence
 from headway.errors import UsageError
 from headway.protocol import identity, names
-from headway.protocol.files import AttemptFolder, NodeFolder, read_json, write_json
+from headway.protocol.files import AttemptFolder, NodeFolder, read_json, write_first, write_json
 from headway.protocol.launch import Launch
 from headway.rules.records import Node
 
 _STARTER = Path(headway.runner.__file__).with_name("starter.py")
 #: a runner that has not claimed its attempt after this long never will
 CLAIM_SECONDS = 30.0
+#: attempts whose number of nodes is remembered
+COUNTS = 10_000
 #: what `sweep` puts in the place of a runner that never came
 _NOBODY = {"pid": 0, "started": 0, "boot": "", "at": 0.0}
 
@@ -95,6 +97,8 @@ class LocalEngine(Engine):
         self._starter = _Starter(python)
         self._node_file = node_file
         self._node_name = node_name or os.uname().nodename
+        #: attempt -> its number of nodes
+        self._counts: dict[str, int] = {}
 
     # -- nodes
 
@@ -126,7 +130,7 @@ class LocalEngine(Engine):
                 Node(
                     name=str(node.get("name", f"{self._node_name}-{position}")),
                     engine=self.name,
-                    address="127.0.0.1",
+                    address=str(node.get("address", "127.0.0.1")),
                     cpus=float(node["cpus"]),
                     memory_bytes=size(node["memory"]),
                     accelerators=[
@@ -140,6 +144,7 @@ class LocalEngine(Engine):
                     ],
                     declared=True,
                     seen_at=now,
+                    notice=str(node["notice"]) if node.get("notice") else None,
                 )
                 for position, node in enumerate(nodes)
             ]
@@ -152,7 +157,7 @@ class LocalEngine(Engine):
         except (KeyError, TypeError, ValueError, AttributeError, UsageError, yaml.YAMLError) as error:
             raise UsageError(
                 f"{file} does not declare nodes: {str(getattr(error, 'message', error)).rstrip('.')}.",
-                "Write a list of {name, cpus, memory, accelerators: [{kind, memory}]}.",
+                "Write a list of {name, cpus, memory, address, notice, accelerators: [{kind, memory}]}.",
             ) from None
 
     # -- attempts
@@ -164,80 +169,107 @@ class LocalEngine(Engine):
         folder = self._folder(launch.attempt)
         folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not folder.launch.exists():
-            _write_once(folder.launch, launch.to_json())
-        if folder.node(0).runner.exists():
-            return
-        # of two runners that were started at once, the second finds the attempt claimed and ends
-        self._starter.start(folder.path, 0)
+            write_first(folder.launch, launch.to_json())
+        for index in range(self._count(launch.attempt, folder)):
+            # of two runners that were started at once, the second finds the node claimed and ends
+            if not folder.node(index).runner.exists():
+                self._starter.start(folder.path, index)
 
     def close(self) -> None:
         """Ends the starter; runs go on."""
         self._starter.close()
 
-    def observe(self, attempts: Iterable[str]) -> Mapping[str, Observation]:
-        return {attempt: self._observe(self._folder(attempt)) for attempt in attempts}
+    def _count(self, attempt: str, folder: AttemptFolder) -> int:
+        """Nodes of the attempt: what its launch.json says, which never changes; 1 while there is none."""
+        if (known := self._counts.get(attempt)) is not None:
+            return known
+        try:
+            count = max(1, len(read_json(folder.launch)["nodes"]))
+        except (OSError, ValueError, TypeError, KeyError):
+            return 1
+        if len(self._counts) > COUNTS:
+            self._counts = {}
+        self._counts[attempt] = count
+        return count
 
-    def _observe(self, folder: AttemptFolder) -> Observation:
-        node = folder.node(0)
-        heartbeat = None
-        with contextlib.suppress(OSError):
-            heartbeat = node.heartbeat.stat().st_mtime
-        if node.exit.exists():
-            return Observation(Presence.ENDED, heartbeat)
-        runner = _runner(node)
-        if runner is None:
-            return Observation(_unclaimed(folder, time.time()), heartbeat)
-        if identity.alive(runner) or _kept(node):
-            return Observation(Presence.ALIVE, heartbeat)
-        # it may have written its last word between our two looks
-        return Observation(Presence.ENDED if node.exit.exists() else Presence.LOST, heartbeat)
+    def _nodes(self, attempt: str) -> tuple[AttemptFolder, list[NodeFolder]]:
+        folder = self._folder(attempt)
+        return folder, [folder.node(index) for index in range(self._count(attempt, folder))]
+
+    def observe(self, attempts: Iterable[str]) -> Mapping[str, Observation]:
+        return {attempt: self._observe(attempt) for attempt in attempts}
+
+    def _observe(self, attempt: str) -> Observation:
+        folder, nodes = self._nodes(attempt)
+        return Observation.of([_observe_node(folder, node) for node in nodes])
 
     def stop(self, attempt: str, *, grace: float, cause: str, message: str) -> None:
-        folder = self._folder(attempt)
-        if not folder.path.exists() or folder.node(0).exit.exists():
+        folder, nodes = self._nodes(attempt)
+        if not folder.path.exists() or all(node.exit.exists() for node in nodes):
             return
         try:
             if grace < _grace(folder):
                 write_json(folder.stop, {"grace": grace, "cause": cause, "message": message, "at": time.time()})
         finally:
             # also when a full disk did not take our words: the runner then stops for the reason "stopped"
-            runner = _runner(folder.node(0))
-            if runner is not None:
-                identity.send_signal(runner, signal.SIGTERM)
+            for node in nodes:
+                if (runner := _runner(node)) is not None:
+                    identity.send_signal(runner, signal.SIGTERM)
 
-    def sweep(self, attempt: str) -> None:
+    def amend(self, attempt: str, changes: Mapping[str, Any]) -> None:
         folder = self._folder(attempt)
+        if folder.path.exists():
+            write_json(folder.amended, dict(changes))
+
+    def sweep(self, attempt: str, node: int | None = None, *, lost: bool = False) -> None:
+        folder, nodes = self._nodes(attempt)
         if not folder.launch.exists():
             return
-        if _raw_runner(folder.node(0)) is None:
-            # a runner that was started and is slow must find the attempt taken
-            folder.node(0).path.mkdir(mode=0o700, exist_ok=True)
-            _write_once(folder.node(0).runner, _NOBODY)
-        raw = _raw_runner(folder.node(0))
-        runner = _runner(folder.node(0))
-        if runner is not None and identity.alive(runner):
-            return
-        marker = f"{names.ATTEMPT_PATH}={os.path.realpath(folder.path)}".encode()
-        for _ in range(20):  # what forks while we look is found the next time
-            left = [pid for pid in psutil.pids() if marker in _environment(pid)]
-            if not left:
-                break
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-        if raw is not None and (sockets := raw.get("sockets")):
-            shutil.rmtree(sockets, ignore_errors=True)
+        alive = {i for i, one in enumerate(nodes) if (runner := _runner(one)) and identity.alive(runner)}
+        swept = [i for i in range(len(nodes)) if node in (None, i) and (lost or i not in alive)]
+        for index in swept:
+            if _raw_runner(nodes[index]) is None:
+                # a runner that was started and is slow must find its node taken
+                nodes[index].path.mkdir(mode=0o700, exist_ok=True)
+                write_first(nodes[index].runner, _NOBODY)
+        # a process that hides its node is one of those that are swept when all are
+        ranks = None if len(swept) == len(nodes) else frozenset(f"{names.NODE_RANK}={i}".encode() for i in swept)
+        if swept:
+            _kill_marked(f"{names.ATTEMPT_PATH}={os.path.realpath(folder.path)}".encode(), ranks)
+        for index in swept:
+            raw = _raw_runner(nodes[index])
+            if index not in alive and raw is not None and (sockets := raw.get("sockets")):
+                shutil.rmtree(sockets, ignore_errors=True)
 
 
-def _write_once(path: Path, value: Any) -> None:
-    """Whole, and only when there is no such file yet. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    write_json(temporary, value)
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        temporary.unlink()
+def _observe_node(folder: AttemptFolder, node: NodeFolder) -> NodeObservation:
+    heartbeat = None
+    with contextlib.suppress(OSError):
+        heartbeat = node.heartbeat.stat().st_mtime
+    if node.exit.exists():
+        return NodeObservation(Presence.ENDED, heartbeat)
+    runner = _runner(node)
+    if runner is None:
+        return NodeObservation(_unclaimed(folder, time.time()), heartbeat)
+    if identity.alive(runner) or _kept(node):
+        return NodeObservation(Presence.ALIVE, heartbeat)
+    # it may have written its last word between our two looks
+    return NodeObservation(Presence.ENDED if node.exit.exists() else Presence.LOST, heartbeat)
+
+
+def _kill_marked(marker: bytes, ranks: frozenset[bytes] | None) -> None:
+    """Every process whose environment has the attempt's marker and, unless that is None, one of `ranks`."""
+    for _ in range(20):  # what forks while we look is found the next time
+        left = [
+            pid
+            for pid in psutil.pids()
+            if marker in (words := _environment(pid)) and (ranks is None or not ranks.isdisjoint(words))
+        ]
+        if not left:
+            break
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _grace(folder: AttemptFolder) -> float:

@@ -20,14 +20,18 @@ from headway.protocol.files import AttemptFolder, read_json
 if TYPE_CHECKING:
     from headway.helper.cells import Cells
     from headway.helper.checkpoints import Checkpoints
+    from headway.helper.tensorboard import Summaries
 
 
 def main() -> int:
     voice, runner = Voice(), os.getppid()
     checkpoints: Checkpoints | None = None
     cells: Cells | None = None
+    summaries: Summaries | None = None
     try:
-        plan = read_json(AttemptFolder(Path(sys.argv[1])).launch)["plan"]
+        folder = Path(sys.argv[1])
+        launch = read_json(AttemptFolder(folder).launch)
+        plan = launch["plan"]
         prepare(plan, voice)
         # CHECKPOINT_PATH is one folder for all nodes: the first one's helper looks after it
         if plan.get("checkpoints") and os.environ.get(names.NODE_RANK, "0") == "0":
@@ -35,6 +39,10 @@ def main() -> int:
 
             checkpoints = Checkpoints(plan, voice)
             checkpoints.start()
+            from headway.helper.tensorboard import Summaries
+
+            summaries = Summaries(launch, folder, voice)
+            summaries.start()
         if plan.get("cells"):
             from headway.helper.cells import Cells
 
@@ -48,6 +56,8 @@ def main() -> int:
     threading.Thread(target=_watch, args=(runner,), daemon=True).start()
     if cells:
         cells.finish()
+    if summaries:
+        summaries.finish()
     if checkpoints:
         checkpoints.finish()
     return 0

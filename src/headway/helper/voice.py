@@ -1,6 +1,7 @@
 """The helper's words to the runner, one JSON object a line on stdout.
 
-`{"log": text}`, `{"event": {"event": NAME, ...}}`, `{"prepared": true}`, `{"error": text}`.
+`{"log": text}`, `{"event": {"event": NAME, ...}}`, `{"prepared": true}`, `{"error": text}`; `{"points": [{"step",
+"name", "value", "t"}], "mark": value}`, which go into metrics.jsonl together or not at all.
 """
 
 from __future__ import annotations

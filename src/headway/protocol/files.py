@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.protocol import layout
-from headway.protocol.layout import read_json, write_json, write_whole
+from headway.protocol.layout import read_json, write_first, write_json, write_whole
 from headway.protocol.logs import LogLine, log_lines
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "read_json",
     "read_lines",
     "read_records",
+    "write_first",
     "write_json",
     "write_whole",
 ]

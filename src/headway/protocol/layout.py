@@ -72,6 +72,20 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_whole(path, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 
+def write_first(path: str | os.PathLike[str], value: Any) -> bool:
+    """Writes `value` as JSON, whole, and only where there is nothing yet; whether it was us. Raises OSError."""
+    head, tail = os.path.split(os.fspath(path))
+    temporary = os.path.join(head, f".{tail}.{os.getpid()}.{os.urandom(3).hex()}.tmp")
+    write_json(temporary, value)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    return True
+
+
 def read_json(path: str | os.PathLike[str]) -> Any:
     """The value in `path`; None when there is no such file. Raises ValueError when it is not JSON."""
     try:

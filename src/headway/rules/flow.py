@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headway.errors import UsageError
+from headway.rules.commands import fill as fill
+from headway.rules.commands import split
 from headway.rules.nearest import unknown
 from headway.rules.units import parse_duration, parse_size
 
@@ -19,7 +20,6 @@ STAGES = ("dataset", "train", "evaluate", "model", "endpoint")
 OUTPUT_KINDS = ("file", "image", "json", "safetensors", "tar", "torch")
 DEFAULT_CHECKPOINTS = ("*.pt", "*.pth", "*.safetensors", "*/")
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")
 _ENTRY = re.compile(r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$")
 
@@ -237,7 +237,7 @@ def _dataset(raw: Any, file: str) -> Dataset:
     section = _Section(raw, file, "dataset", ("name", "path", "prepare"), required=("name", "path"))
     prepare = section.text("prepare") or None
     if prepare:
-        _split(prepare, section.where("prepare"))
+        split(prepare, section.where("prepare"))
     return Dataset(section.name("name"), section.text("path"), prepare)
 
 
@@ -382,27 +382,6 @@ def parse_cases(raw: Any, file: str) -> list[dict[str, Any]]:
             raise UsageError(f"{file}: {path}.id is {case['id']!r}, as an earlier case's.", "Give each its own id.")
         found.append(case)
     return found
-
-
-def fill(command: str, parameters: Mapping[str, Any], where: str = "command") -> list[str]:
-    """The words of `command` with `{name}` filled in. Raises UsageError for a name that is no parameter."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in parameters:
-            raise unknown("parameter", match[1], parameters, where)
-        return str(parameters[match[1]])
-
-    return [_PLACEHOLDER.sub(value, word) for word in _split(command, where)]
-
-
-def _split(command: str, where: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"{where} {command!r} cannot be read: {error}.", "Close its quotes.") from None
-    if not words:
-        raise UsageError(f"{where} is empty.", "Write a program and its arguments.")
-    return words
 
 
 def key(stage: str, inputs: Mapping[str, Any]) -> str:

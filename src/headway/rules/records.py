@@ -189,6 +189,8 @@ class Run:
     shape: str = ""
     #: when it last began to wait
     queued_at: float = 0.0
+    #: when it was submitted, or last retried by hand: `max_wait` counts from here
+    asked_at: float = 0.0
     #: nodes that it is not placed on again if there are others
     avoid: list[str] = field(default_factory=list)
     #: what else ends it; see `protocol.launch.Launch.limits`
@@ -235,6 +237,8 @@ class Attempt:
     #: when its place was asked back, and why
     reclaim_at: float | None = None
     reclaim_reason: str = ""
+    #: seconds that it was given then; None: what its run's `spot` says
+    reclaim_grace: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ class Channel:
                 heads.clear()
             heads.update({n: f', "name": {json.dumps(n)}, "value": ' for _, n, _ in points})
             block = "".join([f'{{"step": {s}{heads[n]}{v!r}{end}' for s, n, v in points])
-        if not all([isfinite(v) for _, _, v in points]):
+        if not all(isfinite(v) for _, _, v in points):
             block = "".join([f'{{"step": {s}{heads[n]}{json.dumps(v)}{end}' for s, n, v in points])
         self._metrics.append(block.encode())
         if self.hear is not None:

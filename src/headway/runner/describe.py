@@ -22,19 +22,19 @@ _GIB = 1 << 30
 FREE_BYTES, FREE_INODES, SHM_BYTES, OPEN_FILES = _GIB, 10_000, _GIB, 1024
 
 
-def describe(report: Report, launch: Launch, cwd: str, owned: list[int] | None, group: str | None) -> None:
-    """owned: accelerators of this run here. group: cgroup that limits its memory; None: it is watched."""
-    for line, warning in _lines(launch, cwd, owned, group):
+def describe(report: Report, launch: Launch, cwd: str, owned: list[int] | None) -> None:
+    """owned: accelerators of this run here."""
+    for line, warning in _lines(launch, cwd, owned):
         report.say(f"{line}{' WARNING: ' + warning if warning else ''}")
         if warning:
             report.event(events.WARNING, message=f"{line} {warning}")
 
 
-def _lines(launch: Launch, cwd: str, owned: list[int] | None, group: str | None) -> Iterator[tuple[str, str]]:
+def _lines(launch: Launch, cwd: str, owned: list[int] | None) -> Iterator[tuple[str, str]]:
     python = sys.version.split()[0]
     yield f"attempt {launch.attempt} on {os.uname().nodename}; runner on Python {python}.", ""
     yield _processors(), ""
-    yield _memory(launch.memory_bytes, group)
+    yield _memory(launch.memory_bytes)
     for name in ("OUTPUT_PATH", "CHECKPOINT_PATH"):
         if (folder := launch.environment.get(name)) and os.path.isdir(folder):
             yield _disk(name, folder)
@@ -50,12 +50,11 @@ def _processors() -> str:
     return f"CPUs: {os.cpu_count()}, {usable} usable, load {os.getloadavg()[0]:.1f}."
 
 
-def _memory(limit: int | None, group: str | None) -> tuple[str, str]:
+def _memory(limit: int | None) -> tuple[str, str]:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if limit is None:
         return f"memory: {_size(total)}, not limited.", ""
-    how = f"cgroup {group}" if group else "watched by the runner, as no cgroup can be made here"
-    line = f"memory: {_size(total)}, of which this run may use {_size(limit)} ({how})."
+    line = f"memory: {_size(total)}, of which this run may use {_size(limit)}."
     return line, "that is more than the machine has." if limit > total else ""
 
 

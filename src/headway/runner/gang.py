@@ -6,7 +6,7 @@ import os
 import socket
 import time
 
-from headway.protocol import layout, names
+from headway.protocol import events, layout, names
 from headway.runner import processes
 from headway.runner.channel import Channel
 from headway.runner.journal import Journal
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LAST_WORDS = 300
 #: what was printed is looked through for metrics at the earliest after so long, as many lines at once cost less
 METRIC_SECONDS = 0.25
+#: after so long an own pattern that matched nothing is taken for a mistake
+PATTERN_SECONDS = 60.0
 
 
 class Gang:
@@ -65,6 +67,7 @@ class Gang:
         self.channel.hear = self._hear
         self._reader: MetricReader | None = None
         self._backlog = Backlog()
+        self._checked = False
 
     # -- beginning
 
@@ -198,6 +201,20 @@ class Gang:
                 self._report.say(sentence)
         if points := self._reader.read_block(text):
             self.channel.write(points)
+
+    def check_patterns(self, now: float, *, ended: bool = False) -> None:
+        """Says loudly, once, which own metric patterns matched nothing in the first minute, or until the end."""
+        if self.launched is None or self._checked or not (ended or now >= self.launched_clock + PATTERN_SECONDS):
+            return
+        self._checked = True
+        if self._index or not self._launch.metric_patterns:
+            return
+        self._take_metrics(b"")
+        for name, regex in self._reader.unmatched.items() if self._reader else ():
+            after = "until its end" if ended else f"in the first {PATTERN_SECONDS:g} s"
+            text = f"The metric pattern {name} ({regex!r}) matched no line of rank 0 {after}. Look at what it prints."
+            self._report.say(f"WARNING: {text}")
+            self._report.event(events.WARNING, message=text)
 
     def _hear(self, points: list[tuple[int, str, float]]) -> None:
         if self.hear_points is not None:

@@ -16,6 +16,9 @@ from headway.runner.processes import Outputs, kill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from headway.runner.loop import Loop
     from headway.runner.report import Report
 
@@ -28,7 +31,15 @@ BACKOFF = 0.5
 class Helper:
     """Started at once. After each turn of the loop look at `prepared` and `failure`."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], cwd: str, loop: Loop, report: Report) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        cwd: str,
+        loop: Loop,
+        report: Report,
+        take_points: Callable[[list[Any], Any], None] | None = None,
+    ) -> None:
         self._command, self._environment, self._cwd = command, environment, cwd
         self._loop, self._report = loop, report
         self._stdin: int | None = None
@@ -43,6 +54,8 @@ class Helper:
         self.prepared = False
         #: (cause, sentence) once it cannot do its work
         self.failure: tuple[Cause, str] | None = None
+        #: takes metric points that it found, and a mark to be kept with them
+        self.take_points = take_points
         self._start()
 
     @property
@@ -127,6 +140,9 @@ class Helper:
         elif isinstance(said.get("event"), dict):
             fields = dict(said["event"])
             self._report.event(str(fields.pop("event", "helper")), **fields)
+        elif isinstance(said.get("points"), list):
+            if self.take_points is not None:
+                self.take_points(said["points"], said.get("mark"))
         elif "error" in said:
             self._error = str(said["error"])
             self._report.say(self._error)

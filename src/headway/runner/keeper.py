@@ -48,7 +48,7 @@ class Keeper:
 
 
 def start(folder: str, index: int) -> None:
-    """Becomes the keeper of a runner for node `index` of the attempt in `folder`. Does not return, in neither of them."""
+    """Becomes the keeper of a runner for node `index` of the attempt in `folder`. Returns in neither of them."""
     processes.adopt_orphans()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = os.getpid()

@@ -9,13 +9,15 @@ from headway.runner import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 #: what a full machine ends first: the runs, not headway nor anybody's shell
 OOM_SCORE = b"800"
 #: how long a cgroup is tried to be removed whose last process is just ending
 REMOVE_SECONDS = 1.0
+#: how often new processes are looked for that others started while they were moved
+TURNS = 10
 
 
 def volunteer() -> None:
@@ -45,31 +47,29 @@ class Group:
             else:
                 _write(f"{path}/memory.limit_in_bytes", limit)
                 _try(f"{path}/memory.memsw.limit_in_bytes", limit)
-            self._procs = os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+                _try(f"{path}/memory.move_charge_at_immigrate", 3)
         except OSError:
             os.rmdir(path)
             raise
 
-    def enter(self) -> None:
-        """In a process that is about to become the user's. Where that is refused it goes on all the same."""
-        volunteer()
-        try:
-            os.write(self._procs, b"0")
-        except OSError:
-            pass  # seen by `entered`
+    def take(self, tree: Callable[[], list[int]]) -> bool:
+        """Moves the processes that `tree` gives into it, and what they start meanwhile; False where that is refused.
 
-    @property
-    def entered(self) -> bool:
-        """Whether a process is in it, or was."""
-        name = "memory.peak" if self._version == 2 else "memory.max_usage_in_bytes"
-        for file in ("cgroup.procs", name):
-            try:
-                with open(f"{self.path}/{file}", "rb") as content:
-                    if content.read().strip() not in (b"", b"0"):
-                        return True
-            except OSError:
-                continue
-        return False
+        The kernel takes some 10 ms for the first, in which nothing else is done.
+        """
+        taken: set[int] = set()
+        for _ in range(TURNS):
+            if not (left := set(tree()) - taken):
+                break
+            for pid in left:
+                try:
+                    _write(f"{self.path}/cgroup.procs", pid)
+                except ProcessLookupError:
+                    pass
+                except OSError:
+                    return False
+            taken |= left
+        return True
 
     def kills(self) -> int:
         """How many of its processes the kernel has killed for their memory."""
@@ -82,7 +82,6 @@ class Group:
 
     def close(self) -> None:
         """Removes it. Its processes were killed before."""
-        os.close(self._procs)
         remove(self.path)
 
 

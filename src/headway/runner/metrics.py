@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_./-]*"
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
-#: (name, value, "", "") of a pair, (name, "", position, "") of `epoch 3/25`, the last one of a newline. The name is taken
-#: whole or not at all (a look ahead is not gone back into): many lines are one cheap search
+#: (name, value, "", "") of a pair, (name, "", position, "") of `epoch 3/25`, the last one of a newline. The name is
+#: taken whole or not at all (a look ahead is not gone back into): many lines are one cheap search
 _TOKEN = re.compile(
     rf"(?<![A-Za-z0-9_])(?=({_NAME}))\1"
     rf"(?:[ \t]*[=:][ \t]*({_NUMBER})(?![\w:/-]|\.\w)|(?:[ \t]*[=:][ \t]*|[ \t]+)\[?(\d+))|(\n)"
@@ -40,7 +40,7 @@ _DIGITS = re.compile(r"(?<![A-Za-z0-9_])[0-9]+")
 
 
 class _Shape:
-    """What lines of a training loop have in common: all but their numbers. Such lines are read several times as fast."""
+    """What lines of a training loop have in common: all but their numbers. Such lines are read much faster."""
 
     def __init__(self, regex: re.Pattern[str], columns: list[tuple[int, str]], step: int | None) -> None:
         #: one tuple of numbers for each line of this shape
@@ -51,7 +51,10 @@ class _Shape:
     @classmethod
     def of(cls, line: str) -> _Shape | None:
         """line: with its newline. None when it reports nothing, or nothing that is this simple."""
-        parts, columns, steps, at = [], [], [], 0
+        parts: list[str] = []
+        columns: list[tuple[int, str]] = []
+        steps: list[tuple[int, str]] = []
+        at = 0
         for found in _TOKEN.finditer(line):
             name, group = found[1], 2 if found[2] else 3
             if not name or (group == 3 and name.lower() not in _POSITIONS):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from headway.protocol import events, layout, names
 from headway.protocol.causes import Cause
-from headway.runner import processes
+from headway.runner import asked, ending, processes
 from headway.runner.gang import Gang, free_port
 from headway.runner.logs import LogFile
 from headway.runner.loop import Loop
@@ -24,17 +24,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from headway.protocol.launch import Launch
+    from headway.protocol.summaries import Finder
     from headway.runner.helper import Helper
     from headway.runner.keeper import Keeper
-    from headway.runner.memory import Group
     from headway.runner.peers import Peers
     from headway.runner.stacks import Stacks
     from headway.runner.tracking import Tracking
     from headway.runner.watch import Ending, Watch
 
 HEARTBEAT_SECONDS = 3.0
-#: less free space than this is a full disk
-FULL_BYTES = 64 << 10
 #: how long the output of processes that cannot be killed is waited for
 DEAF_SECONDS = 5.0
 #: a helper that finishes after a stop has this long, or the grace period if that is longer
@@ -43,15 +41,6 @@ FINISH_SECONDS = 10.0
 TRACKING_SECONDS = 2.0
 #: a user who set this has an endpoint of his own
 TRACKING_URI = "MLFLOW_TRACKING_URI"
-#: ends of one node that end its gang at once; of all others every node is told, and has its grace period
-_FAILURES = (
-    Cause.EXIT,
-    Cause.KILLED,
-    Cause.NOT_STARTED,
-    Cause.PREPARE_FAILED,
-    Cause.OOM_KILL,
-    Cause.RUNNER_LOST,
-)
 
 
 def read_launch(path: str) -> Launch:
@@ -82,14 +71,16 @@ class Runner:
         self.kill_at: float | None = None
         self.deaf_at: float | None = None
         self.stop_seen = False
+        #: something may have ended
+        self.signalled = False
         self.helper: Helper | None = None
+        #: looks for TensorBoard's files, which call for the helper too
+        self.finder: Finder | None = None
         self.gang: Gang | None = None
         self.peers: Peers | None = None
         #: all is ready here, and node 0 has not told where the ranks meet
         self.meeting = False
         self.watch: Watch | None = None
-        #: where the memory of the user's processes is limited; None: it is watched
-        self.group: Group | None = None
         self.tracking: Tracking | None = None
         #: prints stacks before the run is asked to end for this reason
         self.stacks: Stacks | None = None
@@ -193,7 +184,9 @@ class Runner:
         if self.peers is not None:
             due.append(self.peers.look_at)
         self.loop.turn(min(due))
-        self._reap()
+        if self.signalled:
+            self.signalled = False
+            self._reap()
         self._tick(time.monotonic())
 
     def _goes_on(self) -> bool:
@@ -203,12 +196,15 @@ class Runner:
     def _tick(self, now: float) -> None:
         if now >= self.beat_at:
             self.beat_at = now + HEARTBEAT_SECONDS
+            self.signalled = True
             self.report.beat()
             self.report.flush()
             self._check_asked()
             self._check_amended()
             self._check_folder()
             self._call_helper()
+            if self.gang is not None:
+                self.gang.check_patterns(now)
         if self.watch is not None and self._goes_on() and now >= self.watch.due:
             self._end_for(self.watch.tick(now, self._besides()))
         if self.stacks is not None:
@@ -229,6 +225,7 @@ class Runner:
     def _on_signals(self, fd: int) -> None:
         numbers = os.read(fd, 4096)
         # something may have ended: what it said last is wanted now
+        self.signalled = True
         self.loop.wake()
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._check_asked(signalled=True)
@@ -262,14 +259,7 @@ class Runner:
         """What the user's processes find when they start: the limit of their memory, the tracking endpoint."""
         from headway.runner import memory
 
-        if self.launch.memory_bytes is not None:
-            name = f"headway-{self.launch.attempt}-{self.index}-{os.urandom(3).hex()}"
-            self.group = memory.make(name, self.launch.memory_bytes)
-        if self.group is not None:
-            # for whoever cleans up after us
-            with open(self.report.path(layout.CGROUP), "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(self.group.path)
-        gang.enter = self.group.enter if self.group is not None else memory.volunteer
+        gang.enter = memory.volunteer
         if self.launch.tracking and TRACKING_URI not in self.launch.environment:
             from headway.runner.tracking import Tracking
 
@@ -280,21 +270,9 @@ class Runner:
         from headway.runner.describe import describe
         from headway.runner.watch import Watch
 
-        if self.group is not None and not self.group.entered:
-            self._close_group()
-        self.watch = Watch(self.launch, self.index, self.report, gang, self.peers, self.group)
+        self.watch = Watch(self.launch, self.index, self.report, gang, self.peers)
         self._check_amended()
-        group = self.group.path if self.group is not None else None
-        describe(self.report, self.launch, self.launch.cwd, gang.accelerators(), group)
-
-    def _close_group(self) -> None:
-        if self.group is not None:
-            self.group.close()
-            self.group = None
-            try:
-                os.unlink(self.report.path(layout.CGROUP))
-            except OSError:
-                pass
+        describe(self.report, self.launch, self.launch.cwd, gang.accelerators())
 
     def _fail(self, cause: Cause, message: str) -> None:
         """This node cannot go on, and so its gang cannot."""
@@ -328,9 +306,8 @@ class Runner:
 
     def _follow(self, gang: Gang, failed: bool) -> None:
         """After a process ended: the others of a gang in which one failed, and what the last one left, are ended."""
-        if failed and self.cause is None and self.group is not None and self.group.kills():
-            assert self.watch is not None and self.launch.memory_bytes is not None
-            self.cause, self.message = Cause.OOM_KILL, self.watch.killed(self.launch.memory_bytes)
+        if failed and self.cause is None and self.watch is not None and (text := self.watch.killed()):
+            self.cause, self.message = Cause.OOM_KILL, text
         if failed and self.peers is not None and gang.failure is not None:
             self._tell_peers(self.peers, *gang.failure)
         if failed and gang.pids and self.kill_at is None:
@@ -345,7 +322,7 @@ class Runner:
         """A rank failed here. Unless we ended it, the others end with it, or it failed because another node had."""
         if self.cause not in (None, Cause.OOM_KILL):
             return
-        cause, message = (self.cause, self.message) if self.cause is not None else _ended(rank, status)
+        cause, message = (self.cause, self.message) if self.cause is not None else ending.of_rank(rank, status)
         first = peers.abort(cause, message, rank, status)
         if first != self.index and (told := peers.look(time.monotonic())):
             self.cause, self.message = told
@@ -377,42 +354,21 @@ class Runner:
     # -- asked to end
 
     def _check_asked(self, *, signalled: bool = False) -> None:
-        """Looks at the fence and at stop.json."""
-        try:
-            with open(os.path.join(self.folder, layout.FENCE), encoding="ascii") as file:
-                later = int(file.read())
-        except (OSError, ValueError):
-            later = 0
-        if later > self.launch.number:
+        """Looks at the fence and at stop.json. Several nodes are not signalled all: they look again and again."""
+        if (later := asked.later(self.folder)) > self.launch.number:
             self._ask_to_end(Cause.FENCED, f"attempt {later} of this run has taken over.", 0.0)
-        if self.stop_seen and not signalled:
+        if self.stop_seen and not signalled and self.peers is None:
             return
-        try:
-            asked = layout.read_json(os.path.join(self.folder, layout.STOP))
-        except (OSError, ValueError):
-            asked = None
-        if not isinstance(asked, dict):
-            if not signalled:
-                return
-            asked = {}
-        grace = asked.get("grace")
-        seconds = float(grace) if isinstance(grace, (int, float)) else self.grace
+        if (found := asked.to_end(self.folder, self.grace, signalled=signalled)) is None:
+            return
         if self.stop_seen:
             # asked once more: only a shorter grace period changes anything
             if self.kill_at is not None:
-                self._kill_by(seconds)
+                self._kill_by(found[2])
             return
         self.stop_seen = True
-        try:
-            cause = Cause(asked.get("cause"))
-        except ValueError:
-            cause = Cause.STOPPED
-        message = str(asked.get("message") or "asked to stop.")
-        if cause in (Cause.HANG, Cause.IDLE_OUTPUT):
-            # another node of our gang found out; where our ranks stand is wanted too
-            self._end_for((cause, message, seconds, True))
-        else:
-            self._ask_to_end(cause, message, seconds)
+        # where our ranks stand is wanted too when another node of our gang found that it hangs
+        self._end_here(*found, dump=found[0] in (Cause.HANG, Cause.IDLE_OUTPUT))
 
     def _end_for(self, ended: Ending | None) -> None:
         """Ends it here and, for what is not this node's own fault, on all nodes; prints the stacks before."""
@@ -423,6 +379,9 @@ class Runner:
             self.peers.ask_all(cause, message, grace)
         elif self.peers is not None:
             self.peers.abort(cause, message)
+        self._end_here(cause, message, grace, dump=dump)
+
+    def _end_here(self, cause: Cause, message: str, grace: float, *, dump: bool) -> None:
         if not dump or not self._goes_on():
             self._ask_to_end(cause, message, grace)
             return
@@ -437,18 +396,12 @@ class Runner:
 
     def _look_at_stacks(self, stacks: Stacks) -> None:
         if stacks.done and self.ending is not None:
-            ending, self.ending, self.stacks = self.ending, None, None
-            self._ask_to_end(*ending)
+            found, self.ending, self.stacks = self.ending, None, None
+            self._ask_to_end(*found)
 
     def _check_amended(self) -> None:
         """Limits that were changed while it runs."""
-        if self.watch is None:
-            return
-        try:
-            changes = layout.read_json(os.path.join(self.folder, layout.AMENDED))
-        except (OSError, ValueError):
-            return
-        if isinstance(changes, dict):
+        if self.watch is not None and (changes := asked.amended(self.folder)) is not None:
             self.watch.amend(changes)
 
     @property
@@ -479,9 +432,16 @@ class Runner:
     def _appeared(self) -> bool:
         assert self.helper_waits_for is not None
         try:
-            return bool(os.listdir(self.helper_waits_for))
+            if os.listdir(self.helper_waits_for):
+                return True
         except FileNotFoundError:
-            return False
+            pass
+        if self.finder is None:
+            from headway.protocol.summaries import Finder
+
+            places = (self.launch.environment.get(names.OUTPUT_PATH), self.launch.cwd)
+            self.finder = Finder(place for place in places if place)
+        return bool(self.finder.look())
 
     def _call_helper(self) -> None:
         """Starts the helper that was waited with, once there is work for it."""
@@ -500,7 +460,8 @@ class Runner:
             names.NODE_RANK: str(self.index),
         }
         command = [*self.launch.helper, self.folder]
-        self.helper = Helper(command, environment, self.folder, self.loop, self.report)
+        assert self.gang is not None
+        self.helper = Helper(command, environment, self.folder, self.loop, self.report, self.gang.channel.take)
         self._look_at_helper(self.helper)
 
     def _look_at_helper(self, helper: Helper) -> None:
@@ -535,10 +496,13 @@ class Runner:
 
     def _finish(self) -> None:
         assert self.gang is not None
+        self.stacks = None  # if it still prints, it is killed with the others
         self._kill_tree()
-        self._close_group()
+        if self.watch is not None:
+            self.watch.close()
         self._finish_tracking()
         self.gang.channel.drain()
+        self.gang.check_patterns(time.monotonic(), ended=True)
         if self.gang.launched is not None:
             self._call_helper()
         if self.helper is not None:
@@ -550,17 +514,9 @@ class Runner:
         if failure is None and self.cause is None and self.helper is not None and self.helper.failure is not None:
             # the user's part is done, but what it made could not be published
             self.cause, self.message = self.helper.failure
-        if self.cause is not None:
-            self._end(self.cause, self.message)
-            return
-        if failure is None:
-            self._end(Cause.DONE, "every process returned 0.")
-        elif failure[1] < 0:
-            self._end(*_ended(*failure))
-        else:
-            words = self.gang.last_words(failure[0])
-            end = "." if not words else f": {words}" if words.endswith(".") else f": {words}."
-            self._end(Cause.EXIT, f"rank {failure[0]} returned {failure[1]}{end}{self._full()}")
+        if self.cause is None:
+            self.cause, self.message = ending.of_gang(self.gang, self.folder)
+        self._end(self.cause, self.message)
 
     def _finish_tracking(self) -> None:
         """Lets the tracking endpoint hand over what it has."""
@@ -576,49 +532,10 @@ class Runner:
             self.loop.turn(time.monotonic() + 0.02)
             self._reap()
 
-    def _full(self) -> str:
-        """A sentence when the disk that the attempt writes to is full: likely why a process failed."""
-        disk = os.statvfs(self.folder)
-        if disk.f_bavail * disk.f_frsize < FULL_BYTES:
-            return f" No space is left under {self.folder}."
-        if disk.f_files and disk.f_favail == 0:
-            return f" No inode is left under {self.folder}."
-        return ""
-
     def _end(self, cause: Cause, message: str) -> None:
         """Writes an `Exit` (`protocol.exits`)."""
-        gang = self.gang
-        launched = gang.launched if gang is not None else None
-        rank, status = gang.failure if gang is not None and gang.failure is not None else (None, 0)
-        facts: dict[str, Any] = {
-            "cause": cause.value,
-            "code": None if launched is None else status if status >= 0 else 128 - status,
-            "signal": -status if status < 0 else None,
-            "rank": rank,
-            "message": message,
-            "started": self.report.started,
-            "launched": launched,
-            "ended": time.time(),
-            "usage": {
-                "cpu_seconds": gang.cpu_seconds if gang is not None else 0.0,
-                "max_rss_bytes": gang.max_rss_bytes if gang is not None else 0.0,
-            },
-        }
-        if self.peers is not None and cause in _FAILURES:
+        if self.peers is not None and cause in ending.FAILURES:
+            rank, status = self.gang.failure if self.gang is not None and self.gang.failure else (None, 0)
             self.peers.abort(cause, message, rank, status)
         self.report.say(f"ended: {cause.value}: {message}")
-        self.report.end(facts)
-
-
-def _ended(rank: int, status: int) -> tuple[Cause, str]:
-    """Of a rank that failed with an exit code, or minus a signal."""
-    if status < 0:
-        return Cause.KILLED, f"rank {rank} died of {_signal_name(-status)}."
-    return Cause.EXIT, f"rank {rank} returned {status}."
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        self.report.end(ending.facts(self.gang, self.report.started, cause, message))

@@ -8,34 +8,27 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 
-def _become_runner(folder: str, index: int) -> None:
-    """In the grandchild: nothing of the starter is left but its loaded modules."""
+def _become_keeper(folder: str, index: int) -> None:
+    """In the child: nothing of the starter is left but its loaded modules."""
     from headway.runner import keeper
 
     os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.close(null)
+    # a keeper waits for its runner
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     keeper.start(folder, index)
 
 
 def _start(line: str) -> None:
     folder, _, index = line.rpartition("\t")
-    child = os.fork()
-    if child == 0:
-        code = 1
+    if os.fork() == 0:
         try:
-            if os.fork():
-                os._exit(0)
-            _become_runner(folder, int(index))
-            code = 0
+            _become_keeper(folder, int(index))
         finally:
-            os._exit(code)
-    os.waitpid(child, 0)
+            os._exit(1)
 
 
 def main() -> None:
@@ -48,6 +41,8 @@ def main() -> None:
     import headway.runner.run
     import headway.runner.watch  # noqa: F401
 
+    # nobody waits for keepers, and nothing is left of them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()
     gc.freeze()  # so that a fork does not copy what it never changes
     rest = b""

@@ -52,14 +52,16 @@ class Watch:
         report: Report,
         gang: Gang,
         peers: Peers | None,
-        group: memory.Group | None,
     ) -> None:
         self._launch, self._index, self._report = launch, index, report
-        self._gang, self._peers, self._group = gang, peers, group
+        self._gang, self._peers = gang, peers
+        #: where the kernel limits their memory; None: not yet, or it is watched
+        self._group: memory.Group | None = None
         start = self._start = gang.launched_clock
         self.grace = launch.grace
         self._limits = Limits(launch.limits, launch.max_duration, start, judge=index == 0)
         self._told: Any = None
+        self._grouped = False
         self._devices = usage.accelerators(gang.accelerators() or [])
         self._sample_at, self._work_at = start + usage.interval(0.0), start
         self._memory_at = start + CLOSE_SECONDS
@@ -159,20 +161,49 @@ class Watch:
         if (limit := self._launch.memory_bytes) is None:
             self._memory_at = float("inf")
             return None
-        if self._group is not None:
-            self._memory_at = now + MEMORY_SECONDS
-            return self.killed(limit) if self._group.kills() else None
+        if not self._grouped:
+            self._grouped = True
+            self._make_group(limit, besides)
+        if text := self.killed():
+            return text
         pids = processes.tree(os.getpid(), besides)
         used = memory.resident(pids)
         if used > limit:
             # what a fork shares with its parent is there once
             used = memory.proportional(pids)
-        self._memory_at = now + (CLOSE_SECONDS if used > limit // 2 else MEMORY_SECONDS)
+        close = used > limit // 2 and self._group is None
+        self._memory_at = now + (CLOSE_SECONDS if close else MEMORY_SECONDS)
         return f"used {used >> 20} MiB of memory; its spec has {limit >> 20} MiB." if used > limit else None
 
-    @staticmethod
-    def killed(limit: int) -> str:
-        return f"used more than its {limit >> 20} MiB of memory (killed by the kernel)."
+    def _make_group(self, limit: int, besides: Collection[int]) -> None:
+        """Not before they run: it takes a while, which a run that is over at once need not wait for."""
+        name = f"headway-{self._launch.attempt}-{self._index}-{os.urandom(3).hex()}"
+        group = memory.make(name, limit)
+        if group is not None:
+            # for whoever cleans up after us
+            with open(self._report.path(layout.CGROUP), "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(group.path)
+            self._group = group
+            if not group.take(lambda: processes.tree(os.getpid(), besides)):
+                self.close()
+        how = f"limited by cgroup {group.path}" if self._group and group else "watched: no cgroup can be made here"
+        self._report.say(f"memory: {limit >> 20} MiB, {how}.")
+
+    def killed(self) -> str:
+        """A sentence once the kernel has killed one of the processes for their memory; else ""."""
+        if self._group is None or not self._group.kills():
+            return ""
+        return f"used more than its {(self._launch.memory_bytes or 0) >> 20} MiB of memory (killed by the kernel)."
+
+    def close(self) -> None:
+        """After the last of the user's processes."""
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+            try:
+                os.unlink(self._report.path(layout.CGROUP))
+            except OSError:
+                pass
 
     def _look_for_work(self, now: float, besides: Collection[int]) -> None:
         cpu = self._gang.cpu_seconds

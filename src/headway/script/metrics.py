@@ -27,9 +27,9 @@ PATIENCE, SULK = 0.05, 1.0
 class Pipe:
     """The writing end of the runner's pipe at `<channel>.points`."""
 
-    def __init__(self, channel: str) -> None:
+    def __init__(self, channel: str, patience: float = PATIENCE, sulk: float = SULK) -> None:
         """Raises OSError."""
-        self.channel = channel
+        self.channel, self._patience, self._sulk = channel, patience, sulk
         # for reading too: without a runner it fills up, and no write raises SIGPIPE in a script that takes it
         self._fd = os.open(f"{channel}.points", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._sulks_until = 0.0
@@ -64,11 +64,11 @@ class Pipe:
             except OSError:
                 return False
             now = time.monotonic()
-            until = until or now + PATIENCE
+            until = until or now + self._patience
             if now < self._sulks_until:
                 return False
             if now >= until:
-                self._sulks_until = now + SULK
+                self._sulks_until = now + self._sulk
                 return False
             poll = select.poll()
             poll.register(self._fd, select.POLLOUT)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from headway.errors import NotFoundError, UsageError
-from headway.rules.access import Action, Caller
-from headway.rules.records import Project, Run
-from headway.rules.states import RunState
-from headway.services import access, metrics, requests, views
-from headway.services.context import Services
-from headway.store.base import ConflictError, Transaction
-from headway.wire.runs import JobRequest, JobView, RunView
+from pydantic import ValidationError
 
-OWNER = "job"
+from headway.errors import NotFoundError, RefusedError, UsageError
+from headway.rules import jobs as rules
+from headway.rules.access import Action, Caller
+from headway.rules.nearest import unknown
+from headway.rules.records import Project, Run
+from headway.services import access, metrics, submissions, views
+from headway.services.context import Services
+from headway.services.runs import states_of
+from headway.services.submissions import OWNER
+from headway.store.base import ConflictError, Transaction
+from headway.wire.base import keys_at
+from headway.wire.runs import CloneRequest, JobRequest, JobView, RunView
+
+#: of each node; a spec has them all
+_AMOUNTS = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
 
 
 def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> RunView:
@@ -23,14 +29,15 @@ def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> 
 
     Raises UsageError, NotFoundError (dataset, snapshot), RefusedError (too_large), ForbiddenError.
     """
-    requests.check_words(request.command, request.environment)
-    patterns = metric_patterns(request.metric_patterns)
+    submissions.check(ctx, caller, project, request)
     try:
         with ctx.store.begin() as tx:
             home = access.project(tx, caller, project, Action.WORK)
             if request.key is not None and (first := tx.runs.by_key(home.id, request.key)):
                 return views.runs(ctx, tx, [first])[0]
-            view = _insert(ctx, tx, caller, home, request, patterns)
+            values, code = submissions.values(ctx, tx, caller, home, request)
+            run = tx.runs.add(**values)
+            view = views.run(ctx, run, project=home.name, submitted_by=caller.name, snapshot=code, waits=run.reason)
     except ConflictError:
         # somebody else submitted with the same key at the same moment
         assert request.key is not None
@@ -42,85 +49,71 @@ def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> 
     return view
 
 
-def _insert(
-    ctx: Services, tx: Transaction, caller: Caller, home: Project, request: JobRequest, patterns: list[dict[str, str]]
-) -> RunView:
-    spec = requests.spec(
-        tx,
-        request.spec,
-        cpus=request.cpus,
-        memory_bytes=request.memory_bytes,
-        accelerators=request.accelerators,
-        accelerator_kind=request.accelerator_kind,
-    )
-    code = requests.snapshot(tx, home, request.snapshot) if request.snapshot else None
-    run = tx.runs.add(
-        project_id=home.id,
-        owner=OWNER,
-        owner_id=None,
-        name=request.name,
-        state=RunState.HELD if request.held else RunState.QUEUED,
-        reason="Held: release it to have it placed." if request.held else "",
-        command=request.command,
-        environment=request.environment,
-        parameters=request.parameters,
-        spec=spec.name,
-        cpus=spec.cpus,
-        memory_bytes=spec.memory_bytes,
-        accelerators=spec.accelerators,
-        accelerator_kind=spec.accelerator_kind,
-        processes=request.processes,
-        priority=request.priority,
-        max_duration=request.max_duration,
-        grace=request.grace,
-        retries=request.retries,
-        attempts=0,
-        losses=0,
-        snapshot_id=code.id if code else None,
-        datasets=requests.datasets(tx, home, request.datasets),
-        work={"checkpoints": request.checkpoints, "metric_patterns": patterns},
-        key=request.key,
-        submitted_by=caller.user_id,
-        created_at=ctx.clock(),
-        started_at=None,
-        ended_at=None,
-        exit_code=None,
-        cause=None,
-        stop_at=None,
-        stop_reason="",
-    )
-    return views.run(ctx, run, project=home.name, submitted_by=caller.name, snapshot=code)
+def clone(ctx: Services, caller: Caller, run_id: int, request: CloneRequest) -> RunView:
+    """A new job with the request of another one, some of it changed. Raises as `submit` does."""
+    project, made = cloned(ctx, caller, run_id, request)
+    return submit(ctx, caller, project, made)
 
 
-def metric_patterns(given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Patterns with keys in lower case, as the runner takes them.
-
-    Raises UsageError for a missing or unknown key, or an expression that is wrong or has not exactly one group.
-    """
-    found = []
-    for pattern in given:
-        lower = {k.lower(): v for k, v in pattern.items()}
-        if set(lower) != {"name", "regex"}:
-            raise UsageError(f"metric_patterns: {dict(pattern)} is no pattern.", "Give each a Name and a Regex.")
-        try:
-            groups = re.compile(lower["regex"]).groups
-        except re.error as error:
-            raise UsageError(
-                f"metric_patterns: {lower['regex']!r} is no regular expression: {error}.", "Correct it."
-            ) from error
-        if groups != 1:
-            raise UsageError(
-                f"metric_patterns: {lower['regex']!r} has {groups} groups.", "Put brackets around the number alone."
+def cloned(ctx: Services, caller: Caller, run_id: int, request: CloneRequest) -> tuple[str, JobRequest]:
+    """(project, the request that a clone submits). Raises UsageError, NotFoundError, RefusedError."""
+    with ctx.store.read() as tx:
+        run, home = access.run(tx, caller, run_id, Action.WORK)
+        if run.owner != OWNER:
+            raise RefusedError(
+                f"Run {run_id} belongs to {run.owner} {run.owner_id} and cannot be cloned.", "Clone a job."
             )
-        found.append(lower)
-    return found
+        base = submissions.request_of(tx, run)
+    changes, before = request.job, base.model_dump(exclude_unset=True)
+    if "spec" in changes:
+        # another spec brings its own amounts
+        before = {k: v for k, v in before.items() if k not in _AMOUNTS}
+        before["least"] = {k: v for k, v in before["least"].items() if k == "nodes"}
+    # an amount that is given anew is no longer the upper end of an old range
+    before["least"] = {k: v for k, v in before["least"].items() if k not in changes}
+    if changes.get("billing", "spot") != "spot":
+        before["spot"] = None
+    fields = rules.merged(before, changes)
+    if "command" not in changes and isinstance(changes.get("parameters"), dict):
+        fields["command"] = rules.with_parameters(base.command, base.parameters, changes["parameters"])
+    return home.name, validated({**fields, "key": request.key}, f"clone of job {run_id}")
 
 
-def listing(ctx: Services, caller: Caller, project: str, *, before: int | None, limit: int) -> list[JobView]:
-    """Newest first."""
+def validated(fields: dict[str, Any], where: str) -> JobRequest:
+    """Raises UsageError, with the nearest key for one that no job has."""
+    try:
+        return JobRequest.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            parents = [str(part) for part in first["loc"][:-1]]
+            known = [".".join([*parents, key]) for key in keys_at(JobRequest, parents)]
+            raise unknown("key", path, known, where) from None
+        raise UsageError(f"{where}: {path}: {first['msg']} (got {first.get('input')!r}).", "Correct it.") from None
+
+
+def listing(
+    ctx: Services,
+    caller: Caller,
+    project: str,
+    *,
+    before: int | None = None,
+    limit: int = 100,
+    state: str | None = None,
+    tags: Sequence[str] = (),
+    name: str | None = None,
+) -> list[JobView]:
+    """Newest first. state: one, or live, ended, open; tags: "key=value", or "key" with any value, all of them;
+    name: a part of it.
+    """
+    states = states_of(state) if state else None
+    wanted = dict(tag.partition("=")[::2] for tag in tags)
     with ctx.store.read() as tx:
         home = access.project(tx, caller, project, Action.VIEW)
-        found = tx.runs.listing(project_id=home.id, owner=OWNER, before=before, limit=limit)
+        found = tx.runs.listing(
+            project_id=home.id, owner=OWNER, states=states, before=before, limit=limit, name=name, tags=wanted
+        )
         return _views(ctx, tx, found)
 
 

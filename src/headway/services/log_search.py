@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf, nextafter
 from pathlib import Path
@@ -258,7 +258,7 @@ def latest(found: list[tuple[Found, int]]) -> tuple[Found, int]:
     return max(found, key=lambda one: (one[0].line.time, one[1]))
 
 
-def choose(readers: list[Reader] | list[BackReader], pick: Pick, budget: Budget) -> int | None:
+def choose(readers: Sequence[Reader | BackReader], pick: Pick, budget: Budget) -> int | None:
     """The node whose line comes next; None when there is none, or the budget ended before that was known."""
     found = []
     for index, reader in enumerate(readers):

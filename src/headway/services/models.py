@@ -55,6 +55,11 @@ def _insert(
 ) -> ModelVersion:
     job = jobs.find(tx, home, request.job)
     checkpoint, chosen_by = _checkpoint(tx, home, job, request)
+    if checkpoint.files > 1:
+        raise RefusedError(
+            f"Checkpoint {checkpoint.name} is a folder of {checkpoint.files} files; a model version has one.",
+            "Save the weights as one .safetensors or .pt file too, and register that.",
+        )
     code = requests.snapshot(tx, home, request.snapshot)
     now = ctx.clock()
     model = tx.products.model(home.id, name) or tx.products.add_model(project_id=home.id, name=name, now=now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,9 +12,10 @@ from headway.rules import capacity
 from headway.rules.nearest import advice, unknown
 from headway.rules.records import Dataset, DatasetVersion, Project, Snapshot, Spec
 from headway.store.base import Transaction
+from headway.wire.people import NAME
 
 
-def spec(
+def asked(
     tx: Transaction,
     name: str,
     *,
@@ -22,22 +24,29 @@ def spec(
     accelerators: int | None = None,
     accelerator_kind: str | None = None,
 ) -> Spec:
-    """The named spec with what was given instead of its own values.
-
-    Raises UsageError (unknown_spec) naming the nearest, or RefusedError (too_large) when no node could ever hold it.
-    """
+    """The named spec with what was given instead of its own values. Raises UsageError (unknown_spec): the nearest."""
     found = tx.runs.spec(name)
     if found is None:
         raise unknown("spec", name, [s.name for s in tx.runs.specs()])
-    asked = replace(
+    return replace(
         found,
         cpus=found.cpus if cpus is None else cpus,
         memory_bytes=found.memory_bytes if memory_bytes is None else memory_bytes,
         accelerators=found.accelerators if accelerators is None else accelerators,
         accelerator_kind=found.accelerator_kind if accelerator_kind is None else accelerator_kind,
     )
-    capacity.require_room(asked, tx.runs.nodes())
-    return asked
+
+
+def require_room(tx: Transaction, found: Spec, *, count: int = 1, least: Mapping[str, Any] | None = None) -> None:
+    """Raises RefusedError (too_large) when the nodes could never hold `count` of it, or what `least` says."""
+    capacity.require_room(found, tx.runs.nodes(), count=count, least=least)
+
+
+def spec(tx: Transaction, name: str) -> Spec:
+    """The named spec, which some node could hold. Raises UsageError (unknown_spec), RefusedError (too_large)."""
+    found = asked(tx, name)
+    require_room(tx, found)
+    return found
 
 
 def snapshot(tx: Transaction, project: Project, digest: str) -> Snapshot:
@@ -68,15 +77,21 @@ def dataset(tx: Transaction, project: Project, reference: str) -> tuple[Dataset,
 
 
 def datasets(tx: Transaction, project: Project, references: Sequence[str]) -> list[dict[str, Any]]:
-    """The pinned versions as `Run.datasets` holds them."""
-    pinned = []
+    """The pinned versions as `Run.datasets` holds them. `train=digits@1` has it in a folder named train."""
+    pinned: list[dict[str, Any]] = []
     for reference in references:
-        found, version = dataset(tx, project, reference)
-        pinned.append({"dataset": found.name, "version": version.version, "version_id": version.id})
-    names = [p["dataset"] for p in pinned]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"Dataset {name} is asked for more than once.", "Name each dataset once.")
+        channel, given, rest = reference.rpartition("=")
+        if given and not re.match(NAME, channel):
+            raise UsageError(
+                f"datasets: {channel!r} is no name of a channel.", "Use lower-case letters, digits, and . _ - inside."
+            )
+        found, version = dataset(tx, project, rest)
+        use = {"dataset": found.name, "version": version.version, "version_id": version.id}
+        pinned.append({**use, "channel": channel} if given and channel != found.name else use)
+    folders = [str(p.get("channel") or p["dataset"]) for p in pinned]
+    for name in folders:
+        if folders.count(name) > 1:
+            raise UsageError(f"Dataset {name} is asked for more than once.", "Name each dataset, or channel, once.")
     return pinned
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from headway.errors import NotFoundError
+from headway.errors import NotFoundError, UsageError
 from headway.rules.access import Action, Caller
 from headway.rules.records import Snapshot
 from headway.services import access
 from headway.services.context import Services
 from headway.storage import snapshots as storage
+from headway.storage.objects import MissingObjectError
 from headway.store.base import ConflictError
 from headway.wire.runs import SnapshotView
 
 #: bytes of the tar
 LIMIT = 512 << 20
 _BLOCK = 1 << 20
+#: snapshots whose lists of files are remembered, by their keys, which never get another content
+_KEPT = 64
+_files: dict[str, frozenset[str]] = {}
+_lock = threading.Lock()
 
 
 def check(ctx: Services, caller: Caller, project: str) -> None:
@@ -71,6 +77,22 @@ def content(ctx: Services, caller: Caller, project: str, digest: str) -> Iterato
             yield ctx.objects.get_range(key, start, min(_BLOCK, total - start))
 
     return blocks(found.path, size)
+
+
+def files(ctx: Services, found: Snapshot) -> frozenset[str] | None:
+    """Paths that it holds, read once; None when its bytes cannot be looked at (the start will say why)."""
+    with _lock:
+        known = _files.get(found.path)
+    if known is None:
+        try:
+            known = storage.names(ctx.objects, found.path)
+        except (MissingObjectError, UsageError):
+            return None
+        with _lock:
+            while len(_files) >= _KEPT:
+                _files.pop(next(iter(_files)))
+            _files[found.path] = known
+    return known
 
 
 def _view(found: Snapshot) -> SnapshotView:

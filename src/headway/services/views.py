@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from headway.diagnosis import explain
+from headway.protocol.causes import Cause
 from headway.rules.records import Attempt, Checkpoint, Run, Snapshot
+from headway.rules.states import RunState
 from headway.services.context import Services, moment, moment_or_none, money
 from headway.store.base import Transaction
-from headway.wire.runs import CheckpointView, RunView
+from headway.wire.runs import AttemptView, CheckpointView, RunView
 
 
 def runs(ctx: Services, tx: Transaction, found: Sequence[Run]) -> list[RunView]:
@@ -21,6 +25,7 @@ def runs(ctx: Services, tx: Transaction, found: Sequence[Run]) -> list[RunView]:
     latest = tx.runs.latest_attempts(ids)
     amounts = tx.ledger.amounts(ids)
     snapshots = tx.runs.snapshots_by_id({r.snapshot_id for r in found if r.snapshot_id is not None})
+    waits = waiting(tx, found)
     return [
         run(
             ctx,
@@ -30,9 +35,30 @@ def runs(ctx: Services, tx: Transaction, found: Sequence[Run]) -> list[RunView]:
             snapshot=snapshots.get(r.snapshot_id) if r.snapshot_id is not None else None,
             attempt=latest.get(r.id),
             amount=amounts.get(r.id, 0),
+            waits=waits.get(r.id, ""),
         )
         for r in found
     ]
+
+
+def waiting(tx: Transaction, found: Sequence[Run]) -> dict[int, str]:
+    """Why each of those that wait does: one sentence. The scheduler writes that of the first of each kind alone."""
+    queued = [r for r in found if r.state is RunState.QUEUED]
+    ahead = tx.runs.ahead([r.id for r in queued if not r.blocked and not r.reason])
+    firsts = {r.id: r for r in tx.runs.many({n for r in queued if r.blocked for n in r.after})}
+    said = {r.id: r.reason for r in found if r.state is RunState.HELD}
+    for run in queued:
+        if run.blocked:
+            open_ = [firsts[n] for n in run.after if n in firsts and firsts[n].state is not RunState.SUCCEEDED]
+            jobs = " and ".join(f"job {r.id} ({r.state.value})" for r in open_[:3])
+            said[run.id] = f"waits for {jobs or 'other jobs'} to succeed"
+        elif run.reason:
+            said[run.id] = run.reason
+        else:
+            # of the first of its kind the scheduler will say it
+            first = ahead.get(run.id, run.id)
+            said[run.id] = f"waits behind {'job' if run.owner == 'job' else 'run'} {first}" if first != run.id else ""
+    return said
 
 
 def run(
@@ -44,8 +70,9 @@ def run(
     snapshot: Snapshot | None,
     attempt: Attempt | None = None,
     amount: int = 0,
+    waits: str = "",
 ) -> RunView:
-    """amount: micros billed so far."""
+    """amount: micros billed so far; waits: see `waiting`."""
     return RunView(
         id=run.id,
         project=project,
@@ -53,7 +80,7 @@ def run(
         owner_id=run.owner_id,
         name=run.name,
         state=run.state.value,
-        reason=run.reason,
+        reason=waits or run.reason,
         command=run.command,
         parameters=run.parameters,
         spec=run.spec,
@@ -79,6 +106,62 @@ def run(
         cost=money(amount),
         output_path=str(output_path(ctx, project, run.id)),
         attempt=attempt.id if attempt else None,
+        nodes=run.nodes,
+        least=run.least,
+        accelerator_kind=run.accelerator_kind,
+        environment=run.environment,
+        billing=run.billing.value,
+        spot=_spot(run),
+        max_wait=run.max_wait,
+        retries=run.retries,
+        retry_rules=run.retry_rules,
+        limits=run.limits,
+        checkpoint_patterns=run.work.get("checkpoints") or [],
+        retention=run.work.get("retention") or {},
+        compat=run.work.get("compat"),
+        after=run.after,
+        blocked=run.blocked,
+        tags=run.tags,
+        template=run.template,
+        reclaims=run.reclaims,
+        queued_at=moment_or_none(run.queued_at or None),
+        pause_at=moment_or_none(run.pause_at),
+        waits=waits,
+        remedy=remedy(run.id, run.cause) if run.state is RunState.FAILED else "",
+    )
+
+
+def _spot(run: Run) -> dict[str, Any]:
+    price = run.spot.get("max_price")
+    return {**run.spot, "max_price": money(price)} if price is not None else run.spot
+
+
+def remedy(run_id: int, cause: Cause | None) -> str:
+    """What to do about an end with this cause."""
+    return explain(cause).remedy.replace("RUN", str(run_id)) if cause is not None else ""
+
+
+def attempt(found: Attempt, amount: int) -> AttemptView:
+    """amount: micros."""
+    finding = explain(found.cause, found.message) if found.cause is not None else None
+    return AttemptView(
+        id=found.id,
+        number=found.number,
+        state=found.state.value,
+        nodes=[str(p["node"]) for p in found.placement],
+        placement=found.placement,
+        created_at=moment(found.created_at),
+        started_at=moment_or_none(found.started_at),
+        launched_at=moment_or_none(found.launched_at),
+        ended_at=moment_or_none(found.ended_at),
+        exit_code=found.exit_code,
+        signal=found.signal,
+        cause=found.cause.value if found.cause else None,
+        message=finding.sentence if finding else found.message,
+        remedy=finding.remedy.replace("RUN", str(found.run_id)) if finding else "",
+        reclaim_at=moment_or_none(found.reclaim_at),
+        reclaim_reason=found.reclaim_reason,
+        cost=money(amount),
     )
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from headway.errors import UsageError
 from headway.storage.intake import spooled
-from headway.storage.objects import ObjectStore
+from headway.storage.objects import MissingObjectError, ObjectStore
 from headway.storage.verify import InvalidError, check, inside
 
 #: bytes of one snapshot, as a tar and unpacked
@@ -72,6 +72,22 @@ def unpack(store: ObjectStore, key: str, into: Path) -> None:
         except (tarfile.TarError, InvalidError) as error:
             raise UsageError(f"The code snapshot {key} is damaged ({error}).", "Submit the code again.") from error
         os.rename(folder, into)
+
+
+def names(store: ObjectStore, key: str) -> frozenset[str]:
+    """Paths of the files and links in the snapshot. Raises MissingObjectError, or UsageError when it is damaged."""
+    with tempfile.TemporaryDirectory(prefix="snapshot-") as scratch:
+        path = store.local(key)
+        if path is None:
+            path = Path(scratch, "snapshot.tar")
+            store.fetch(key, path)
+        try:
+            with tarfile.open(path, "r:") as archive:
+                return frozenset(m.name.removeprefix("./") for m in archive if not m.isdir())
+        except FileNotFoundError:
+            raise MissingObjectError(key) from None
+        except tarfile.TarError as error:
+            raise UsageError(f"The code snapshot {key} is damaged ({error}).", "Submit the code again.") from error
 
 
 def _extract(path: Path, folder: Path) -> None:

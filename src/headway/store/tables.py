@@ -196,6 +196,7 @@ runs = sa.Table(
     _number("position"),
     _text("shape"),
     _time("queued_at"),
+    _time("asked_at"),
     _json("avoid"),
     _json("limits"),
     _json("retry_rules"),
@@ -210,9 +211,11 @@ runs = sa.Table(
 # The scheduler's question must cost what waits and lives, not what has ever been: these indexes hold only such rows.
 _queued_text = sa.text("state = 'queued'")
 sa.Index(
-    "ix_runs_queued", runs.c.project_id, runs.c.blocked, runs.c.priority, runs.c.shape, runs.c.position,
+    "ix_runs_queued", runs.c.project_id, runs.c.blocked, runs.c.priority, runs.c.shape, runs.c.position, runs.c.state,
     sqlite_where=_queued_text, postgresql_where=_queued_text,
 )  # fmt: skip
+_blocked_text = sa.text("blocked")
+sa.Index("ix_runs_blocked", runs.c.id, sqlite_where=_blocked_text, postgresql_where=_blocked_text)
 _live_text = sa.text("state IN ('running', 'starting', 'stopping')")
 sa.Index("ix_runs_live", runs.c.id, sqlite_where=_live_text, postgresql_where=_live_text)
 
@@ -240,6 +243,7 @@ attempts = sa.Table(
     _text("message"),
     _time("reclaim_at", nullable=True),
     _text("reclaim_reason"),
+    _number("reclaim_grace", nullable=True),
 )
 _live_attempts_text = sa.text("state <> 'ended'")
 sa.Index("ix_attempts_live", attempts.c.run_id, sqlite_where=_live_attempts_text, postgresql_where=_live_attempts_text)

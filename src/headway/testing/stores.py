@@ -315,6 +315,30 @@ class StoreContract:
             assert [c.name for c in tx.products.checkpoints(run.id)] == ["a.pt", "b.pt", "bad.pt"]
             assert tx.products.checkpoint_counts([run.id, run.id + 1]) == {run.id: 2}
 
+    def test_removed_checkpoints_are_apart_and_changed_only_as_they_were_seen(self, store: Store) -> None:
+        values: dict[str, Any] = {
+            "attempt_id": "1-1", "path": "p", "step": 2, "epoch": None, "metrics": {}, "bytes": 3, "sha256": "s",
+            "format": "torch", "valid": True, "reason": "", "created_at": 1.0,
+        }  # fmt: skip
+        run = add_run(store)
+        with store.begin() as tx:
+            first = tx.products.put_checkpoint(run_id=run.id, name="a.pt", **values)
+            tx.products.put_checkpoint(run_id=run.id, name="b.pt", **{**values, "created_at": 5.0})
+            assert tx.products.checkpoint_marks() == {run.id: (2, 5.0)}
+            assert tx.products.change_checkpoint(first, removed_at=9.0)
+            assert not tx.products.change_checkpoint(first, path="")
+            (removed,) = tx.products.removed_checkpoints()
+            assert (removed.name, removed.removed_at) == ("a.pt", 9.0)
+            assert tx.products.checkpoint_counts([run.id]) == {run.id: 1}
+            assert tx.products.checkpoint_marks() == {}
+            assert tx.products.change_checkpoint(removed, path="")
+            assert tx.products.removed_checkpoints() == []
+            assert tx.products.registered_checkpoints(run.id) == set()
+            assert tx.evaluations.evaluated_checkpoints(run.id) == set()
+            attempt = tx.runs.add_attempt(**attempt_values(run, 1, created_at=5.0))
+            assert tx.runs.attempts_since(run.project_id, 4.0) == [attempt]
+            assert tx.runs.attempts_since(run.project_id, 5.0) == []
+
     def test_cells_are_counted_dealt_and_reset(self, store: Store) -> None:
         run = add_run(store)
         with store.begin() as tx:

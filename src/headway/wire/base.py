@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -54,6 +55,28 @@ def _check_text(text: str, where: str) -> None:
     # half of a surrogate pair, which JSON can name, is nothing that can be written anywhere
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
         raise UsageError(f"{where or 'The text'}: {text[:80]!a} is not Unicode text.", "Correct that value.")
+
+
+def keys_at(model: Any, path: Sequence[Any]) -> list[str]:
+    """The keys that `model` knows at `path` (keys and list positions); empty when that cannot be told."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        outer = _model_of(model)
+        field = outer.model_fields.get(str(part)) if outer else None
+        model = field.annotation if field else None
+    found = _model_of(model)
+    return list(found.model_fields) if found else []
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """The model in `M`, `list[M]`, `dict[str, M]` or `M | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for inner in get_args(annotation):
+        if found := _model_of(inner):
+            return found
+    return None
 
 
 class Answer(BaseModel):

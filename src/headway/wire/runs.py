@@ -170,6 +170,114 @@ class RunView(Answer):
     output_path: str
     #: what carried it out last: "17-1"
     attempt: str | None
+    #: what was asked of each node, and how many of them; `least` has the lower ends of ranges
+    nodes: int = 1
+    least: dict[str, Any] = {}
+    accelerator_kind: str | None = None
+    environment: dict[str, str] = {}
+    billing: str = "on_demand"
+    #: of a spot run; max_price in currency units an hour
+    spot: dict[str, Any] = {}
+    max_wait: float | None = None
+    retries: int = 0
+    retry_rules: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    #: patterns
+    checkpoint_patterns: list[str] = []
+    retention: dict[str, Any] = {}
+    compat: str | None = None
+    #: jobs that it comes after, and whether one of them has not succeeded yet
+    after: list[int] = []
+    blocked: bool = False
+    tags: dict[str, str] = {}
+    template: str | None = None
+    #: how often its place was reclaimed
+    reclaims: int = 0
+    #: when it last began to wait
+    queued_at: datetime | None = None
+    #: when it was asked to pause
+    pause_at: datetime | None = None
+    #: one sentence why it is not running; empty when it is, or has ended
+    waits: str = ""
+    #: one sentence of what to do about its end; empty where nothing is wrong
+    remedy: str = ""
+
+
+class AttemptView(Answer):
+    """One placement of a run."""
+
+    id: str
+    number: int
+    state: str
+    #: names
+    nodes: list[str]
+    #: [{"node", "address", "accelerators", "cpus", "memory_bytes"}], one a node
+    placement: list[dict[str, Any]]
+    created_at: datetime
+    #: of the runner, and of the user's processes
+    started_at: datetime | None
+    launched_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    signal: int | None
+    cause: str | None
+    #: one sentence: why it ended, and what to do about that
+    message: str
+    remedy: str
+    reclaim_at: datetime | None
+    reclaim_reason: str
+    #: currency units
+    cost: float
+
+
+class CloneRequest(Request):
+    """A new job with the request of another one."""
+
+    #: fields of a job request that are to be otherwise. Of `parameters`, `environment`, `tags`, `least`, `limits`,
+    #: `spot`, `retention` and `retry_rules` only the keys given change, and null takes one out. A parameter changes
+    #: in the command too, where that says `--name value`, `--name=value` or `name=value`.
+    job: dict[str, Any] = {}
+    #: a second clone with the same key returns the first one
+    key: str | None = Field(default=None, max_length=128)
+
+
+class ChangeRequest(Request):
+    """What of a job changes while it is queued or runs; what is not given stays. name and tags change any time."""
+
+    priority: int = Field(default=5, ge=1, le=9)
+    #: seconds of running, counted from its start; null: no limit
+    max_duration: float | None = Field(default=None, gt=0)
+    max_wait: float | None = Field(default=None, gt=0)
+    grace: float = Field(default=30, ge=0)
+    #: only the keys given change; null takes one out
+    limits: Limits = Limits()
+    retries: int = Field(default=3, ge=0)
+    retry_rules: dict[str, RetryRule] = {}
+    #: only while it waits
+    after: list[int] = []
+    name: str = Field(default="", max_length=100)
+    #: takes the place of all tags
+    tags: dict[str, str] = {}
+
+
+class DryRunView(Answer):
+    """What a submit would do. Nothing was kept."""
+
+    #: the exact request: defaults filled in, amounts of the spec, dataset versions pinned
+    request: dict[str, Any]
+    #: "starts", "waits", "blocked" or "held"
+    would: str
+    #: one sentence
+    sentence: str
+    #: where it would start now
+    nodes: list[str]
+    #: as a process of it would find; {run} and {attempt} stand for numbers that it does not have yet
+    command: list[str]
+    environment: dict[str, str]
+    #: "process": one process a rank; "node": one launcher a node
+    view: str
+    #: units of currency an hour for all nodes, at the present price; None: not known
+    price_hour: float | None = None
 
 
 class CheckpointView(Answer):

@@ -38,6 +38,7 @@ BODIES: dict[str, Any] = {
     "/projects/{project}/quota": {"quota_files": 1},
     "/projects/{project}/members/{user}": {"role": "owner"},
     "/projects/{project}/jobs": {"command": ["true"]},
+    "/runs/{run}": {"priority": 6},
     "/projects/{project}/datasets/known": {"sha256": [HASH]},
     "/projects/{project}/datasets/{name}/versions": {
         "files": [{"path": "a", "bytes": 1, "sha256": HASH, "pack": HASH, "offset": 0}]

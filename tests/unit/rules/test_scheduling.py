@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.rules.records import Attempt, Node, Project, Run
-from headway.rules.scheduling import Cluster, Decision, Group, Held, Policy, Queue, decide, shape_of
+from headway.rules.scheduling import Cluster, Decision, Group, Held, Policy, Queue, behind, decide, shape_of
 from headway.rules.states import AttemptState, Billing, NodeState, RunState
 
 from .conftest import node, run
@@ -371,9 +371,10 @@ def test_a_sentence_names_what_is_lacking_and_who_has_it() -> None:
     assert passed([waiting(1)], []).waits == {1: "waits for 1 CPU, 1.0 GiB on one node: no node is known yet"}
 
 
-def test_the_next_of_a_group_wait_behind_the_one_before() -> None:
+def test_the_first_of_a_group_says_why_they_all_wait() -> None:
     found = passed([waiting(i, accelerators=4, accelerator_kind="B") for i in (1, 2, 3)], [gpus("n")])
-    assert [found.waits[i] for i in (2, 3)] == ["waits behind job 1", "waits behind job 2"]
+    assert list(found.waits) == [1]
+    assert behind(waiting(1)) == "waits behind job 1"
 
 
 def test_a_spot_run_waits_for_a_price_under_its_cap() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from headway.protocol.files import log_lines, read_records
+from headway.protocol.logs import back_blocks, end_of
 from headway.runner.logs import LONGEST_LINE, LineSplitter, LogFile
 from headway.testing.engines import Attempt, python
 
@@ -53,13 +59,77 @@ def test_a_hundred_megabytes_at_once_block_nobody(make: Make) -> None:
     assert (count, last) == (1_000_001, "end")
 
 
-def test_a_log_over_its_limit_says_so_and_the_run_goes_on(make: Make) -> None:
+def test_of_a_log_over_its_limit_head_and_tail_are_kept_and_the_run_goes_on(make: Make) -> None:
     attempt = make(python("for n in range(1000): print('line', n)"), log_limit=2000).start()
     assert attempt.exit().code == 0
     lines = attempt.lines()
-    assert lines[0] == "line 0"
-    assert "limit of 2000 bytes" in lines[-1]
-    assert lines[-2].startswith("line ")
+    (notice,) = [n for n, line in enumerate(lines) if "dropped here" in line]
+    assert lines[:notice] == [f"line {n}" for n in range(notice)]
+    assert lines[notice + 1 :] == [f"line {n}" for n in range(1000 - len(lines) + notice + 1, 1000)]
+    assert sum(f.stat().st_size for f in attempt.node.path.glob("run.log*")) <= 2000
+
+
+FLOOD = """
+import json, os, sys, time
+rate, total, length, out = 100e6, int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+block = (b"y" * (length - 1) + b"\\n") * (32768 // length)
+start, sent = time.monotonic(), 0
+while sent < total:
+    time.sleep(max(0.0, start + sent / rate - time.monotonic()))
+    view = memoryview(block)
+    while view: view = view[os.write(1, view):]
+    sent += len(block)
+seconds = time.monotonic() - start
+print("end")
+open(out, "w").write(json.dumps(seconds))
+"""
+
+
+@pytest.mark.parametrize("length", [100, 2])
+def test_a_flood_neither_blocks_its_process_nor_fills_the_disk(make: Make, tmp_path: Path, length: int) -> None:
+    total, limit = 400_000_000, 64 << 20
+    attempt = make(python(FLOOD, str(total), str(length), str(tmp_path / "seconds")), log_limit=limit).start()
+    assert attempt.exit().code == 0
+    # a busy machine gives neither side its time; without thinning, lines of two bytes take five times as long
+    assert json.loads((tmp_path / "seconds").read_text()) < 2.5 * total / 100e6
+    assert sum(f.stat().st_size for f in attempt.node.path.glob("run.log*")) <= limit + (4 << 20)
+    last = next(back_blocks(attempt.node.run_log, end_of(attempt.node.run_log), 100))
+    assert last.data.endswith(b" end\n")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    writes=st.lists(st.lists(st.binary(max_size=40).map(lambda b: b.hex().encode()), max_size=12), max_size=40),
+    limit=st.integers(400, 6000),
+)
+def test_what_is_read_is_head_notice_and_tail(tmp_path: Path, writes: list[list[bytes]], limit: int) -> None:
+    folder = tmp_path / os.urandom(6).hex()
+    folder.mkdir()
+    path, wanted, cursors = folder / "run.log", list[str](), {0: 0}
+    log = LogFile(str(path), limit)
+    for lines in writes:
+        log.write(lines, 0, "o")
+        wanted += [line.decode() for line in lines]
+        assert sum(f.stat().st_size for f in folder.iterdir()) <= limit + 200
+        # every position that a reader was given on the way stays good
+        for line, behind in log_lines(path, max(cursors)):
+            cursors[behind] = cursors[max(cursors)] + (0 if line.stream == "h" else 1)
+    found = list(log_lines(path))
+    texts = [line.text for line, _ in found if line.stream == "o"]
+    notices = [n for n, (line, _) in enumerate(found) if line.stream == "h"]
+    if not notices:
+        assert texts == wanted
+    else:
+        (at,) = notices
+        assert texts[:at] == wanted[:at]
+        assert texts[at:] == wanted[len(wanted) - len(texts) + at :]
+    for cursor in cursors:
+        rest = [line.text for line, _ in log_lines(path, cursor) if line.stream == "o"]
+        assert rest == texts[len(texts) - len(rest) :]
+        expected = [behind for _, behind in found if behind > cursor]
+        assert [behind for line, behind in log_lines(path, cursor) if behind > cursor] == expected
+    backwards = [raw for b in back_blocks(path, end_of(path), 64) for raw in reversed(b.data[:-1].split(b"\n"))]
+    assert [line.split(b" ", 3)[3].decode() for line in reversed(backwards)] == texts
 
 
 def test_metrics_of_rank_0_alone(make: Make) -> None:
@@ -120,3 +190,23 @@ def test_lines_that_a_full_disk_did_not_take_are_counted() -> None:
     log.write([b"a", b"b"], 0, "o")
     log.write([b"c"], 0, "o")
     assert log._missed == 3
+
+
+def test_a_pattern_that_matched_nothing_is_said_loudly(make: Make) -> None:
+    patterns = [{"name": "val", "regex": r"val (\d+)"}, {"name": "never", "regex": r"never (\d+)"}]
+    attempt = make(python("print('val 7')"), metric_patterns=patterns).start()
+    attempt.exit()
+    (warning,) = (e for e in attempt.events("warning") if "pattern" in e["message"])
+    assert "never" in warning["message"]
+    assert any("WARNING: The metric pattern never" in line.text for line, _ in log_lines(attempt.node.diag_log))
+
+
+def test_what_a_script_reports_is_there_however_it_ends(make: Make) -> None:
+    code = (
+        "import headway, os, signal\nfor n in range(5000): headway.log(step=n, loss=n / 2)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    attempt = make(python(code)).start()
+    attempt.exit()
+    found = read_records(attempt.node.metrics)[0]
+    assert [(p["step"], p["value"]) for p in found] == [(n, n / 2) for n in range(5000)]

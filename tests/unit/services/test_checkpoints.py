@@ -12,11 +12,12 @@ from headway.protocol.causes import Cause
 from headway.rules.access import Caller, Role
 from headway.rules.records import Run
 from headway.rules.states import AttemptState, RunState
-from headway.services import checkpoints, evaluations, jobs, runs
+from headway.services import checkpoints, evaluations, jobs, models, runs
 from headway.services.context import Services
 from headway.storage.publish import publish_bytes, publish_tree
-from headway.testing.services import add_checkpoint, caller
+from headway.testing.services import CODE, add_checkpoint, add_snapshot, caller
 from headway.testing.stores import attempt_values
+from headway.wire.products import ModelRequest
 from headway.wire.runs import JobRequest
 
 HOUR = 3600.0
@@ -137,3 +138,11 @@ def test_removed_ones_are_shown_and_neither_counted_nor_used(ctx: Services, work
             evaluations._checkpoints(tx, job, ["a.pt"])
     with pytest.raises(RefusedError, match="was removed"):
         checkpoints.verify(ctx, worker, job.id, "a.pt")
+
+
+def test_a_folder_is_no_model(ctx: Services, worker: Caller, job: Run) -> None:
+    add_snapshot(ctx)
+    add_checkpoint(ctx, job.id, "step-1", format="distributed", files=5)
+    request = ModelRequest(job=job.id, checkpoint="step-1", predictor="p.py:P", snapshot=CODE)
+    with pytest.raises(RefusedError, match="is a folder of 5 files"):
+        models.register(ctx, worker, "default", "m", request)

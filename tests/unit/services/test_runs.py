@@ -10,8 +10,9 @@ from headway.errors import ForbiddenError, NotFoundError, RefusedError, UsageErr
 from headway.protocol import hints
 from headway.rules.access import Caller
 from headway.rules.records import Node
+from headway.rules.scheduling import shape_of
 from headway.rules.states import RunState
-from headway.services import jobs, platform, runs
+from headway.services import jobs, platform, runs, submissions
 from headway.services.context import Services
 from headway.testing.services import CODE, Clock, add_checkpoint, add_snapshot, end_run, start_attempt
 from headway.wire.runs import JobRequest, RunView, StopRequest
@@ -43,7 +44,17 @@ def test_a_submitted_run_is_in_the_record_and_a_hint_was_sent(ctx: Services, mem
     with ctx.store.read() as tx:
         run = tx.runs.get(view.id)
         assert run is not None
-        assert run.work == {"checkpoints": ["*.pt", "*.pth", "*.safetensors"], "metric_patterns": []}
+        assert run.work == {
+            "checkpoints": ["*.pt", "*.pth", "*.safetensors", "*/"], "metric_patterns": [], "retention": {},
+            "compat": None, "view": None,
+        }  # fmt: skip
+        assert run.shape == shape_of(run)
+        assert (run.queued_at, run.position, run.blocked, run.limits) == (
+            run.created_at,
+            run.created_at,
+            False,
+            {"hang": 1800},
+        )
 
 
 def test_a_key_that_was_used_returns_the_first_run(ctx: Services, member: Caller) -> None:
@@ -110,7 +121,7 @@ def test_a_wrong_value_is_named(
 
 def test_metric_patterns_in_either_spelling(ctx: Services, member: Caller) -> None:
     pattern = [{"Name": "a", "Regex": "a=(.*)"}, {"name": "b", "regex": "b=(.*)"}]
-    assert jobs.metric_patterns(pattern) == [{"name": "a", "regex": "a=(.*)"}, {"name": "b", "regex": "b=(.*)"}]
+    assert submissions.metric_patterns(pattern) == [{"name": "a", "regex": "a=(.*)"}, {"name": "b", "regex": "b=(.*)"}]
 
 
 def test_a_run_names_its_code(ctx: Services, member: Caller) -> None:

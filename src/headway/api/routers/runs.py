@@ -10,9 +10,13 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from headway.api.dependencies import Ctx, Streams, Who
-from headway.services import changes, jobs, metrics, runs
+from headway.services import changes, jobs, metrics, previews, runs
 from headway.wire.runs import (
+    AttemptView,
+    ChangeRequest,
     CheckpointView,
+    CloneRequest,
+    DryRunView,
     JobRequest,
     JobView,
     MetricSeries,
@@ -25,15 +29,24 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.post("/projects/{project}/jobs")
-def submit(ctx: Ctx, who: Who, project: str, request: JobRequest) -> RunView:
-    """Submits a training run."""
-    return jobs.submit(ctx, who, project, request)
+def submit(ctx: Ctx, who: Who, project: str, request: JobRequest, dry_run: bool = False) -> RunView | DryRunView:
+    """Submits a training run. With `dry_run` it only says what that would do (DryRunView)."""
+    return previews.submit(ctx, who, project, request) if dry_run else jobs.submit(ctx, who, project, request)
 
 
 @router.get("/projects/{project}/jobs")
-def list_jobs(ctx: Ctx, who: Who, project: str, before: int | None = None, limit: Limit = 100) -> list[JobView]:
-    """Training runs, newest first, with the last value of each metric."""
-    return jobs.listing(ctx, who, project, before=before, limit=limit)
+def list_jobs(
+    ctx: Ctx,
+    who: Who,
+    project: str,
+    state: str | None = None,
+    tag: Annotated[list[str] | None, Query()] = None,
+    name: str | None = None,
+    before: int | None = None,
+    limit: Limit = 100,
+) -> list[JobView]:
+    """Training runs, newest first, with the last value of each metric. `tag`: key=value, or key; may be repeated."""
+    return jobs.listing(ctx, who, project, before=before, limit=limit, state=state, tags=tag or (), name=name)
 
 
 @router.get("/projects/{project}/jobs/{job}")
@@ -69,6 +82,27 @@ def stop(ctx: Ctx, who: Who, run: int, request: Annotated[StopRequest | None, Bo
     return runs.stop(ctx, who, run, request or StopRequest())
 
 
+@router.patch("/runs/{run}")
+def change(ctx: Ctx, who: Who, run: int, request: ChangeRequest) -> RunView:
+    """Changes priority, limits and the like of a job that waits or runs."""
+    return runs.change(ctx, who, run, request)
+
+
+@router.post("/runs/{run}/clone")
+def clone(
+    ctx: Ctx, who: Who, run: int, request: Annotated[CloneRequest | None, Body()] = None, dry_run: bool = False
+) -> RunView | DryRunView:
+    """Submits a job with the request of another one, some of it changed. `dry_run`: as for a submit."""
+    asked = request or CloneRequest()
+    return previews.clone(ctx, who, run, asked) if dry_run else jobs.clone(ctx, who, run, asked)
+
+
+@router.post("/runs/{run}/pause")
+def pause(ctx: Ctx, who: Who, run: int) -> RunView:
+    """Has a job save and leave its place until it is released."""
+    return runs.pause(ctx, who, run)
+
+
 @router.post("/runs/{run}/hold")
 def hold(ctx: Ctx, who: Who, run: int) -> RunView:
     """Keeps a run that waits from being placed."""
@@ -77,7 +111,7 @@ def hold(ctx: Ctx, who: Who, run: int) -> RunView:
 
 @router.post("/runs/{run}/release")
 def release(ctx: Ctx, who: Who, run: int) -> RunView:
-    """Lets a held run be placed."""
+    """Lets a held or paused run be placed."""
     return runs.release(ctx, who, run)
 
 
@@ -85,6 +119,12 @@ def release(ctx: Ctx, who: Who, run: int) -> RunView:
 def retry(ctx: Ctx, who: Who, run: int) -> RunView:
     """Places a job that failed or was stopped once more."""
     return runs.retry(ctx, who, run)
+
+
+@router.get("/runs/{run}/attempts")
+def attempts(ctx: Ctx, who: Who, run: int) -> list[AttemptView]:
+    """Every placement of a run and how it ended, first one first."""
+    return runs.attempts(ctx, who, run)
 
 
 @router.get("/runs/{run}/checkpoints")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headway.rules.records import Attempt, Node, Project, Run
 from headway.rules.scheduling import fitting, limits, reclaims, sentences
-from headway.rules.scheduling.asks import least_need, least_nodes, shunned
+from headway.rules.scheduling.asks import full_need, least_need, least_nodes, shunned
 from headway.rules.scheduling.reclaims import Reclaim
 from headway.rules.scheduling.reservations import Reservations
 from headway.rules.scheduling.rooms import Cluster, Held, Need, Place
@@ -28,7 +28,7 @@ class Placement:
 @dataclass(frozen=True)
 class Decision:
     placements: list[Placement] = field(default_factory=list)
-    #: run id -> one sentence why it waits, for the heads that were given
+    #: run id -> one sentence why it waits, for the first that does of each group; the others wait `behind` it
     waits: dict[int, str] = field(default_factory=dict)
     reclaims: list[Reclaim] = field(default_factory=list)
     #: a group ran out of heads, or the pass had enough: another one may place more
@@ -72,6 +72,9 @@ def cap_of(run: Run, on_demand: int | None) -> float | None:
     return min(caps) if caps and run.spot.get("bid") != "market" else None
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class _Pass:
     def __init__(
         self,
@@ -95,7 +98,13 @@ class _Pass:
         self.reclaims: dict[str, Reclaim] = {}
         self.reserved = 0
         self.more = False
-        self._texts: dict[tuple[Need, int, frozenset[str]], str] = {}
+        #: project -> changes of what it has in this pass; (project, need, nodes) -> the change and the sentence then
+        self._changes: dict[int, int] = {}
+        self._limits: dict[tuple[int, Need, int], tuple[int, str]] = {}
+        self._movable: set[str] | None = None
+        #: what did not fit beside what is kept, and the shortest stay that it was refused for
+        self._refused: dict[tuple[Need, int, frozenset[str]], float] = {}
+        self._texts: dict[tuple[Need, int, frozenset[str], float | None], str] = {}
 
     def over(self, groups: Iterable[Group]) -> Decision:
         turns = Turns(groups, self.cluster, self.projects, self.now, self.policy, self._promised_share)
@@ -129,31 +138,47 @@ class _Pass:
         if len(self.placements) >= self.policy.placements:
             self.more = True
             return False
-        if sentence := self._price_waits(run) or self._limit_waits(run):
-            self._rest_wait(line, sentence)
+        if not line.blocked and self._known(line):
+            return False
+        if sentence := self._price_waits(run) or self._limit_waits(run, line.group.ask):
+            if not line.blocked:
+                self.waits[run.id] = sentence
             return False
         avoided = shunned(run, self.cluster)
         if not line.blocked and self._place(run, avoided):
+            self._changed(run.project_id)
             turns.changed(run.project_id)
             return True
         if sentence := self._nodes_wait(run):
-            self._rest_wait(line, sentence)
+            if not line.blocked:
+                self.waits[run.id] = sentence
             return False
         if self.reserved < self.policy.reservations and self._reserve(line, avoided):
+            self._changed(run.project_id)
             turns.changed(run.project_id)
             line.blocked = True
             return True
         if not line.blocked:
             self.waits[run.id] = self._text(run, avoided)
-        self._rest_wait(line, self.waits.get(run.id) or sentences.behind(line.group.heads[line.at - 1]))
         return False
 
-    def _rest_wait(self, line: Line, sentence: str) -> None:
-        """What is left of a line waits: each behind the one before it."""
-        heads = line.group.heads
-        self.waits[heads[line.at].id] = sentence
-        for before, run in zip(heads[line.at :], heads[line.at + 1 :], strict=False):
-            self.waits[run.id] = sentences.behind(before)
+    def _known(self, line: Line) -> bool:
+        """Whether another run of the pass was found to wait for just the same; then so does this one.
+
+        Once nothing more is kept, this is all that most lines cost.
+        """
+        run = line.run
+        if self.reserved < self.policy.reservations or run.avoid:
+            return False
+        ask = line.group.ask
+        ends = None if ask in self.cluster.misses else _ends(run, self.now)
+        if ends is not None and (run.least or ends < self._refused.get((*ask, _NONE), math.inf)):
+            return False
+        text = self._texts.get((*ask, _NONE, ends))
+        if text is None or self._price_waits(run) or self._limit_waits(run, ask):
+            return False
+        self.waits[run.id] = text
+        return True
 
     # -- what keeps a run from any place
 
@@ -163,13 +188,22 @@ class _Pass:
         cap = cap_of(run, self.on_demand(run))
         return sentences.for_price(cap, price) if cap is not None and price > cap else ""
 
-    def _limit_waits(self, run: Run) -> str:
+    def _limit_waits(self, run: Run, ask: tuple[Need, int]) -> str:
         project = self.projects.get(run.project_id)
         if project is None or not project.limits:
             return ""
+        # what was found holds until the project has more
+        key = (project.id, *ask)
+        found = self._limits.get(key)
+        if found is None or found[0] != self._changes.get(project.id, 0):
+            text = self._limit_text(run, project)
+            found = self._limits[key] = (self._changes.get(project.id, 0), text)
+        return found[1]
+
+    def _limit_text(self, run: Run, project: Project) -> str:
         if bound := limits.bound(run, project, self.cluster):
             if not bound.never:
-                self.limited.setdefault((project.id, bound.name), run)
+                self._hold_up(run, bound.name)
             return sentences.for_limit(project, bound)
         # what is left of a limit is for the first that it holds up
         for name, _ in limits.limited(project):
@@ -181,12 +215,20 @@ class _Pass:
             return sentences.for_limit_behind(promised.runs_of[0], project)
         return ""
 
+    def _hold_up(self, run: Run, name: str) -> None:
+        if (run.project_id, name) not in self.limited:
+            self.limited[run.project_id, name] = run
+            self._changed(run.project_id)
+
+    def _changed(self, project_id: int) -> None:
+        self._changes[project_id] = self._changes.get(project_id, 0) + 1
+
     def _nodes_wait(self, run: Run) -> str:
         """For a run that may only share its project's nodes, which have no room."""
         project = self.projects.get(run.project_id)
         if project is None or limits.only_nodes(least_nodes(run), project, self.cluster) is None:
             return ""
-        self.limited.setdefault((project.id, "nodes"), run)
+        self._hold_up(run, "nodes")
         used = len(self.cluster.used[project.id].nodes)
         limit = limits.Bound("nodes", float(project.limits["nodes"]), used, least_nodes(run))
         return sentences.for_limit(project, limit)
@@ -197,6 +239,10 @@ class _Pass:
         project = self.projects.get(run.project_id)
         promised = self.promises.get(run.project_id)
         ends = _ends(run, self.now)
+        key = (full_need(run), run.nodes, avoided)
+        plain = not run.least and (project is None or not project.limits)
+        if plain and key in self._refused and ends >= self._refused[key]:
+            return False
         places = fitting.place(
             run,
             self.cluster,
@@ -207,6 +253,8 @@ class _Pass:
             only=limits.only_nodes(least_nodes(run), project, self.cluster),
         )
         if places is None:
+            if plain:
+                self._refused[key] = ends
             return False
         for place in places:
             need = Need(place.cpus, place.memory_bytes, len(place.accelerators), run.accelerator_kind)
@@ -235,16 +283,16 @@ class _Pass:
             return False
         self.reserved += 1
         self.promises.setdefault(run.project_id, limits.Promised()).add(run, need, nodes)
-        if line.blocked:
-            self.waits[run.id] = sentences.behind(line.group.heads[line.at - 1])
-        else:
+        if not line.blocked:
             rooms = sorted(kept.rooms, key=lambda r: r.name)
             self.waits[run.id] = text or sentences.for_room(run, self.cluster, self.promised, rooms, self.clock)
         return True
 
     def _way(self, run: Run, need: Need, nodes: int, avoided: frozenset[str]) -> reclaims.Way | None:
         """Room that spot attempts leave, or are asked to leave now, for a run that is not one."""
-        if not self.cluster.movable:
+        if self._movable is None:
+            self._movable = reclaims.movable_now(self.cluster, self.now, self.policy.protection)
+        if not self._movable:
             return None
         way = reclaims.way(
             self.cluster,
@@ -253,6 +301,7 @@ class _Pass:
             nodes,
             shunned=avoided,
             gone=self.reclaims,
+            movable=self._movable,
             now=self.now,
             protection=self.policy.protection,
         )
@@ -266,7 +315,8 @@ class _Pass:
     def _text(self, run: Run, avoided: frozenset[str]) -> str:
         """Why a run waits for which nothing is kept."""
         need, nodes = least_need(run), least_nodes(run)
-        key = (need, nodes, avoided)
+        # what does not fit anywhere waits for room; what does, for a run ahead, which depends on how long it stays
+        key = (need, nodes, avoided, None if (need, nodes) in self.cluster.misses else _ends(run, self.now))
         if key not in self._texts:
             self._texts[key] = self._explained(run, need, nodes, avoided)
         return self._texts[key]

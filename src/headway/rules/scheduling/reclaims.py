@@ -54,20 +54,25 @@ def way(
     *,
     shunned: Collection[str],
     gone: Collection[str],
+    movable: Collection[str],
     now: float,
     protection: float,
 ) -> Way | None:
     """The cheapest way to room for `nodes` of `need`: fewest victims, lowest priority, youngest.
 
     No victims where what leaves already is enough. gone: attempts that this pass reclaims already.
+    movable: as `movable_now` says.
     """
-    able = cluster.able(need)
-    names = able if nodes > 1 else [name for name in cluster.movable if name in able]
+    rooms = cluster.rooms
+    able = cluster.earliest(need)
+    names = [name for name in movable if name in able]
+    if nodes > 1 and names:
+        names += [name for name in able if name not in movable and rooms[name].free.holds(need)]
     options: list[tuple[tuple[float, ...], str, list[Held], list[Held]]] = []
     for name in names:
         if name in shunned:
             continue
-        found = _on(able[name], promised, need, gone, now, protection)
+        found = _on(rooms[name], promised, need, gone, now, protection)
         if found is not None:
             options.append((_cost(found[0], now), name, *found))
     if len(options) < nodes:
@@ -77,6 +82,15 @@ def way(
     victims = {held.attempt.id: held for _, _, found, _ in chosen for held in found}
     leaving = {held.attempt.id: held for _, _, _, out in chosen for held in out}
     return Way([name for _, name, _, _ in chosen], list(victims.values()), list(leaving.values()))
+
+
+def movable_now(cluster: Cluster, now: float, protection: float) -> set[str]:
+    """Nodes that something leaves, or could be asked to leave at present."""
+    return {
+        name
+        for name, attempts in cluster.movable.items()
+        if any(held.leaving or not protected(held, now, protection) for held in attempts.values())
+    }
 
 
 def _cost(victims: Sequence[Held], now: float) -> tuple[float, ...]:

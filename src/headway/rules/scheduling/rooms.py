@@ -238,8 +238,8 @@ class Cluster:
         #: of nodes that are up
         self.alike: dict[tuple[Any, ...], Alike] = {}
         self.makes: dict[tuple[Any, ...], dict[str, Room]] = {}
-        #: nodes with attempts that could leave (spot) or do leave -> how many
-        self.movable: dict[str, int] = {}
+        #: node -> its attempts that could leave (spot) or do leave
+        self.movable: dict[str, dict[str, Held]] = {}
         #: grows with each change
         self.version = 0
         #: what does not fit at present: (need, nodes)
@@ -248,6 +248,7 @@ class Cluster:
         self._changed: list[str] = []
         self._earliest: dict[Need, tuple[dict[str, float], int]] = {}
         self._total: Stock | None = None
+        self._devices = 0
         for node in nodes:
             self.put(node)
 
@@ -353,9 +354,18 @@ class Cluster:
             used.accelerators += sign * len(place.get("accelerators") or [])
             _tally(used.nodes, name, sign)
             if moves:
-                _tally(self.movable, name, sign)
+                self._move(held, name, sign)
         if not used.runs:
             used.cpus = 0.0  # without what rounding left over
+
+    def _move(self, held: Held, name: str, sign: int) -> None:
+        movable = self.movable.setdefault(name, {})
+        if sign > 0:
+            movable[held.attempt.id] = held
+        else:
+            movable.pop(held.attempt.id, None)
+        if not movable:
+            del self.movable[name]
 
     # -- questions
 
@@ -366,6 +376,7 @@ class Cluster:
             self._total = Stock(0.0, 0, {})
             for room in self.rooms.values():
                 self._total.put(room.whole.cpus, room.whole.memory_bytes, room.whole.kinds)
+            self._devices = self._total.count(None)
         return self._total
 
     def share(self, project_id: int) -> float:
@@ -375,7 +386,7 @@ class Cluster:
 
     def part(self, cpus: float, memory_bytes: int, accelerators: int) -> float:
         total = self.total
-        devices = total.count(None)
+        devices = self._devices
         return max(
             cpus / total.cpus if total.cpus else 0.0,
             memory_bytes / total.memory_bytes if total.memory_bytes else 0.0,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import count
 
 from headway.rules.records import Project, Run
-from headway.rules.scheduling.rooms import Cluster
+from headway.rules.scheduling.asks import least_need, least_nodes
+from headway.rules.scheduling.rooms import Cluster, Need
 
 HIGHEST = 9
 
@@ -21,6 +23,19 @@ class Group:
     heads: Sequence[Run]
     #: how many there are in all
     waiting: int
+
+    @cached_property
+    def since(self) -> list[float]:
+        """For each head, since when it or one behind it waits: those of one group take turns, not places."""
+        since = [queued_at(run) for run in self.heads]
+        for index in range(len(since) - 2, -1, -1):
+            since[index] = min(since[index], since[index + 1])
+        return since
+
+    @cached_property
+    def ask(self) -> tuple[Need, int]:
+        """The least that each node must give, and the fewest nodes."""
+        return least_need(self.heads[0]), least_nodes(self.heads[0])
 
 
 @dataclass(frozen=True)
@@ -37,39 +52,42 @@ class Policy:
     placements: int = 256
 
 
-def effective_priority(run: Run, now: float, policy: Policy, since: float | None = None) -> int:
-    """Its priority and what it has gained by waiting. since: instead of the run's own beginning of waiting."""
-    return max(run.priority, min(HIGHEST, aged(run, now, policy, since)))
-
-
-def aged(run: Run, now: float, policy: Policy, since: float | None = None) -> int:
-    """As `effective_priority`, but not bounded."""
-    waited = now - (queued_at(run) if since is None else since)
-    return run.priority + max(0, int(waited // policy.ageing_seconds))
+def effective_priority(run: Run, now: float, policy: Policy) -> int:
+    """Its priority and what it has gained by waiting, at most the highest."""
+    gained = max(0, int((now - queued_at(run)) // policy.ageing_seconds))
+    return max(run.priority, min(HIGHEST, run.priority + gained))
 
 
 def queued_at(run: Run) -> float:
     return run.queued_at or run.created_at
 
 
-@dataclass
 class Line:
     """A group and how far it was looked at."""
 
-    group: Group
-    at: int = 0
-    #: whether its first run was found not to fit, so that no other one does
-    blocked: bool = False
-    #: for each head, since when it or one behind it waits: those of one group take turns, not places
-    since: list[float] = field(default_factory=list)
+    __slots__ = ("at", "blocked", "group")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.at = 0
+        #: whether its first run was found not to fit, so that no other one does
+        self.blocked = False
 
     @property
     def run(self) -> Run:
         return self.group.heads[self.at]
 
 
+#: (minus the effective priority, whether after jobs): smallest first
+_Level = tuple[int, bool]
+_Entry = tuple[float, int, int, Line]
+
+
 class Turns:
-    """Gives the lines one head at a time, each time the one whose turn it is."""
+    """Gives the lines one head at a time, each time the one whose turn it is.
+
+    Level by level; within one, the project with the smallest share; of a project, the smallest (position, id).
+    """
 
     def __init__(
         self,
@@ -83,48 +101,78 @@ class Turns:
         self._cluster, self._projects, self._now, self._policy = cluster, projects, now, policy
         #: share that a project's waiting runs were promised
         self._promised = promised
-        self._changes: dict[int, int] = {}
         self._starved: dict[int, bool] = {}
         self._number = count()
-        self._heap: list[tuple[tuple[float, ...], int, int, Line]] = []
+        self._levels: dict[_Level, dict[int, list[_Entry]]] = {}
         for group in groups:
             if group.heads:
-                self._heap.append(self._entry(Line(group, since=_since(group.heads))))
-        heapify(self._heap)
+                self._add(Line(group))
+        for level in self._levels.values():
+            for lines in level.values():
+                heapify(lines)
+        self._level: _Level | None = None
+        #: of the level whose turn it is: (share, position, id, project)
+        self._order: list[tuple[float, float, int, int]] = []
+        #: the project of the line that was given last; it is in `_order` again when it is known what became of it
+        self._last: int | None = None
 
-    def _entry(self, line: Line) -> tuple[tuple[float, ...], int, int, Line]:
-        return self._key(line), next(self._number), self._changes.get(line.run.project_id, 0), line
+    def _add(self, line: Line) -> None:
+        run = line.run
+        lines = self._levels.setdefault(self._level_of(line), {}).setdefault(run.project_id, [])
+        lines.append((run.position, run.id, next(self._number), line))
 
     def next(self) -> Line | None:
-        heap = self._heap
-        while heap:
-            _, _, seen, line = heappop(heap)
-            if seen == self._changes.get(line.run.project_id, 0):
-                return line
-            # its project has more since then, so that it may be another's turn
-            heappush(heap, self._entry(line))
-        return None
+        """The line whose turn it is; None at the end."""
+        level = self._level
+        if level is not None and self._last is not None:
+            self._enter(level, self._last)
+        while level is None or not self._order:
+            if level is not None:
+                del self._levels[level]
+            if not self._levels:
+                self._level = self._last = None
+                return None
+            level = self._level = min(self._levels)
+            for project_id in self._levels[level]:
+                self._enter(level, project_id)
+        project_id = self._last = heappop(self._order)[-1]
+        return heappop(self._levels[level][project_id])[-1]
+
+    def _enter(self, level: _Level, project_id: int) -> None:
+        lines = self._levels[level].get(project_id)
+        if lines:
+            position, run_id, _, _ = lines[0]
+            heappush(self._order, (self._share(project_id), position, run_id, project_id))
 
     def again(self, line: Line) -> None:
-        """The line's next head."""
-        heappush(self._heap, self._entry(line))
+        """The line's next head. It has waited no longer than the one before, so that its level is not a higher one."""
+        run = line.run
+        lines = self._levels.setdefault(self._level_of(line), {}).setdefault(run.project_id, [])
+        heappush(lines, (run.position, run.id, next(self._number), line))
 
     def changed(self, project_id: int) -> None:
-        """The project has more than before."""
-        self._changes[project_id] = self._changes.get(project_id, 0) + 1
+        """The project, whose turn it was, has more than before."""
+        starved = self._starved.get(project_id)
         self._starved[project_id] = False
+        if starved and self._level is not None and -self._level[0] > HIGHEST:
+            # it had its one turn; the others are where they belong
+            for *_, line in self._levels[self._level].pop(project_id, []):
+                self.again(line)
 
-    def _key(self, line: Line) -> tuple[float, ...]:
-        run, policy, since = line.run, self._policy, line.since[line.at]
-        unbounded = aged(run, self._now, policy, since)
-        level = max(run.priority, min(HIGHEST, unbounded))
-        overdue = unbounded > HIGHEST
-        if overdue and self._now - since >= policy.patience and self._starves(run.project_id):
-            level = HIGHEST + 1
-        late = run.owner == "evaluation" and not overdue
-        project = self._projects.get(run.project_id)
-        share = self._cluster.share(run.project_id) + self._promised(run.project_id)
-        return -level, late, share / max(project.weight if project else 1.0, 1e-9), run.position, run.id
+    def _share(self, project_id: int) -> float:
+        project = self._projects.get(project_id)
+        share = self._cluster.share(project_id) + self._promised(project_id)
+        return share / max(project.weight if project else 1.0, 1e-9)
+
+    def _level_of(self, line: Line) -> _Level:
+        run, policy, since = line.run, self._policy, line.group.since[line.at]
+        waited = self._now - since
+        unbounded = run.priority + max(0, int(waited // policy.ageing_seconds))
+        if unbounded <= HIGHEST:
+            return -max(run.priority, unbounded), run.owner == "evaluation"
+        if waited >= policy.patience and self._starves(run.project_id):
+            return -HIGHEST - 1, False
+        return -max(run.priority, HIGHEST), False
 
     def _starves(self, project_id: int) -> bool:
         """Whether fair share has kept the project from having anything placed for long."""
@@ -134,10 +182,3 @@ class Turns:
             newest = max(used.placed.values(), default=float("-inf")) if used else float("-inf")
             found = self._starved[project_id] = self._now - newest >= self._policy.patience
         return found
-
-
-def _since(heads: Sequence[Run]) -> list[float]:
-    since = [queued_at(run) for run in heads]
-    for index in range(len(since) - 2, -1, -1):
-        since[index] = min(since[index], since[index + 1])
-    return since

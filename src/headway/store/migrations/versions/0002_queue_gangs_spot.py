@@ -15,6 +15,7 @@ depends_on = None
 
 _OBJECT, _LIST = sa.text("'{}'"), sa.text("'[]'")
 _QUEUED = sa.text("state = 'queued'")
+_BLOCKED = sa.text("blocked")
 
 
 def _json() -> sa.types.TypeEngine[Any]:
@@ -48,6 +49,7 @@ _COLUMNS: dict[str, list[tuple[str, sa.types.TypeEngine[Any], sa.TextClause | No
         ("position", sa.Double(), sa.text("0.0")),
         ("shape", sa.Text(), sa.text("''")),
         ("queued_at", sa.Double(), sa.text("0.0")),
+        ("asked_at", sa.Double(), sa.text("0.0")),
         ("avoid", _json(), _LIST),
         ("limits", _json(), _OBJECT),
         ("retry_rules", _json(), _OBJECT),
@@ -56,7 +58,11 @@ _COLUMNS: dict[str, list[tuple[str, sa.types.TypeEngine[Any], sa.TextClause | No
         ("tags", _json(), _OBJECT),
         ("template", sa.Text(), None),
     ],
-    "attempts": [("reclaim_at", sa.Double(), None), ("reclaim_reason", sa.Text(), sa.text("''"))],
+    "attempts": [
+        ("reclaim_at", sa.Double(), None),
+        ("reclaim_reason", sa.Text(), sa.text("''")),
+        ("reclaim_grace", sa.Double(), None),
+    ],
     "checkpoints": [
         ("files", sa.BigInteger(), sa.text("1")),
         ("save_seconds", sa.Double(), None),
@@ -76,15 +82,17 @@ def upgrade() -> None:
             for name, kind, value in columns:
                 if value is not None:
                     batch.alter_column(name, existing_type=kind, existing_nullable=False, server_default=None)
-    op.execute("UPDATE runs SET position = created_at, queued_at = created_at")
+    op.execute("UPDATE runs SET position = created_at, queued_at = created_at, asked_at = created_at")
     op.create_index(
         "ix_runs_queued",
         "runs",
-        ["project_id", "blocked", "priority", "shape", "position"],
+        # `state` so that counting needs no look at the rows
+        ["project_id", "blocked", "priority", "shape", "position", "state"],
         unique=False,
         sqlite_where=_QUEUED,
         postgresql_where=_QUEUED,
     )
+    op.create_index("ix_runs_blocked", "runs", ["id"], unique=False, sqlite_where=_BLOCKED, postgresql_where=_BLOCKED)
     op.create_table(
         "templates",
         _id(),
@@ -117,6 +125,7 @@ def downgrade() -> None:
     op.drop_table("template_versions")
     op.drop_table("templates")
     op.drop_index("ix_runs_queued", table_name="runs")
+    op.drop_index("ix_runs_blocked", table_name="runs")
     for table, columns in _COLUMNS.items():
         with op.batch_alter_table(table) as batch:
             for name, _, _ in columns:
