@@ -76,6 +76,7 @@ def open_engine(settings: config.Settings) -> Engine:
 def open_services(settings: config.Settings, store: Store | None = None) -> Services:
     from headway.services.context import Services
     from headway.storage.objects import open_objects
+    from headway.storage.prices import open_prices
 
     return Services(
         store=store or open_store(settings),
@@ -83,6 +84,7 @@ def open_services(settings: config.Settings, store: Store | None = None) -> Serv
         objects=open_objects(settings.objects),
         hints=settings.hints,
         currency=settings.currency,
+        prices=open_prices(settings.prices),
     )
 
 

@@ -27,6 +27,7 @@ KEYS: dict[str, str] = {
     "currency": "Currency of prices and bills.",
     "cache": "Folder on each node for fetched data.",
     "node_file": "YAML file that declares nodes and accelerators instead of finding them.",
+    "prices": "Spot prices: a CSV or JSON file, or an http(s) URL; without it spot costs what on-demand does.",
 }
 
 
@@ -41,6 +42,8 @@ class Settings:
     currency: str
     cache: Path
     node_file: Path | None
+    #: path or URL
+    prices: str | None = None
 
     @property
     def hints(self) -> Path:
@@ -111,6 +114,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
     settle("cache", home / "cache", filed, file)
     default_nodes = home / "nodes.yaml"
     settle("node_file", default_nodes if default_nodes.exists() else None, filed, file)
+    settle("prices", None, filed, file)
     settings = Settings(
         home=home,
         root=root,
@@ -121,6 +125,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
         currency=str(values["currency"]),
         cache=_path("cache", values["cache"], sources["cache"]),
         node_file=_node_file(values["node_file"], sources["node_file"]),
+        prices=_prices(values["prices"], sources["prices"]),
     )
     return Loaded(settings, sources)
 
@@ -182,6 +187,15 @@ def _node_file(value: Any, source: str) -> Path | None:
     return path
 
 
+def _prices(value: Any, source: str) -> str | None:
+    if value is None or str(value).startswith(("http://", "https://")):
+        return None if value is None else str(value)
+    path = _path("prices", value, source)
+    if not path.is_file():
+        raise UsageError(f"prices {str(value)!r} ({source}) is no file.", "Give a CSV or JSON file, or an http(s) URL.")
+    return str(path)
+
+
 def flags_of(settings: Settings) -> dict[str, str]:
     """The environment that gives another headway process exactly these settings."""
     plain = {
@@ -194,5 +208,6 @@ def flags_of(settings: Settings) -> dict[str, str]:
         "currency": settings.currency,
         "cache": settings.cache,
         "node_file": settings.node_file,
+        "prices": settings.prices,
     }
     return {f"HEADWAY_{k.upper()}": str(v) for k, v in plain.items() if v is not None}

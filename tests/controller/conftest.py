@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.controller.loop import Desk
-from headway.engines.base import Engine, Observation, Presence
+from headway.engines.base import Engine, NodeObservation, Observation, Presence
 from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, write_json
 from headway.protocol.launch import Launch
@@ -33,8 +33,12 @@ class FakeEngine(Engine):
         self.refuses: OSError | None = None
         #: called before each start
         self.at_start: Callable[[], None] = lambda: None
-        #: grace periods of the stops
+        #: grace periods and causes of the stops
         self.graces: list[float] = []
+        self.causes: list[str] = []
+        #: what attempts of several nodes look like, node by node
+        self.nodes_of: dict[str, list[NodeObservation]] = {}
+        self.amended: list[tuple[str, dict[str, Any]]] = []
 
     def nodes(self, now: float) -> list[Node]:
         return [
@@ -52,13 +56,23 @@ class FakeEngine(Engine):
         self.presence.setdefault(launch.attempt, Presence.ALIVE)
 
     def observe(self, attempts: Iterable[str]) -> Mapping[str, Observation]:
-        return {a: Observation(self.presence.get(a, Presence.UNKNOWN)) for a in attempts}
+        return {
+            a: Observation.of(self.nodes_of[a])
+            if a in self.nodes_of
+            else Observation(self.presence.get(a, Presence.UNKNOWN))
+            for a in attempts
+        }
 
     def stop(self, attempt: str, *, grace: float, cause: str, message: str) -> None:
         self.calls.append(("stop", attempt))
         self.graces.append(grace)
+        self.causes.append(cause)
 
-    def sweep(self, attempt: str) -> None:
+    def amend(self, attempt: str, changes: Mapping[str, Any]) -> None:
+        self.calls.append(("amend", attempt))
+        self.amended.append((attempt, dict(changes)))
+
+    def sweep(self, attempt: str, node: int | None = None, *, lost: bool = False) -> None:
         self.calls.append(("sweep", attempt))
 
 

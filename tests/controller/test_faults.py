@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from headway.controller import launches, reap
+from headway.controller import ends, launches, reap
 from headway.controller.loop import LEASE_SECONDS, Quiet
 from headway.controller.main import Controller
 from headway.controller.reap import Reap
@@ -53,7 +53,7 @@ def test_an_end_that_cannot_be_read_holds_up_no_other_and_is_a_loss(
     loop.step()
     assert house.run(good.id).state == RunState.SUCCEEDED
     assert house.run(bad.id).state == RunState.STARTING
-    monkeypatch.setattr(reap, "READ_PATIENCE", 0.0)
+    monkeypatch.setattr(ends, "READ_PATIENCE", 0.0)
     loop.step()
     assert house.attempt(f"{bad.id}-1").cause == Cause.RUNNER_LOST
     assert "exit.json cannot be read" in house.attempt(f"{bad.id}-1").message

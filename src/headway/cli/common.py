@@ -116,6 +116,11 @@ def _text(value: object) -> str:
     return "".join(c if c.isprintable() or c in "\u3000" else repr(c)[1:-1] for c in str(value))
 
 
+def plain(value: object) -> str:
+    """A value on one line: texts as they are, others as JSON."""
+    return _text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
 def _is_number(text: str) -> bool:
     return text == "-" or text.replace(".", "", 1).replace(",", "").isdigit()
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from headway.cli import common, runs
+from headway.cli import common, submit
+from headway.cli.options import Grouped
 
-app = common.group("Training runs: submit, look, retry.")
+app = common.group("Training runs: submit, look, pause, change, clone, retry.")
 JobId = Annotated[int, typer.Argument(help="Number of the job.", show_default=False)]
 
 
 @app.command()
 def ls(
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state, or live, ended, open.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="NAME=VALUE or NAME; may be repeated: all of them.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only jobs with this in their name.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many, newest first.")] = 50,
     as_json: common.AsJson = False,
 ) -> None:
     """List jobs."""
     with common.client() as client:
-        found = client.jobs.ls(limit=limit)
+        found = client.jobs.ls(limit=limit, state=state, tags=tag or (), name=name)
+    chosen = state or tag or name
     common.print_listing(
         found,
         ["job", "name", "state", "spec", "took", "cost", "checkpoints", "metrics", "reason"],
@@ -29,7 +33,7 @@ def ls(
                 j.id,
                 j.name,
                 j.state,
-                j.spec,
+                f"{j.nodes} x {j.spec}" if j.nodes > 1 else j.spec,
                 common.took(j.started_at, j.ended_at),
                 f"{j.cost:.4f}",
                 j.checkpoints,
@@ -39,7 +43,7 @@ def ls(
             for j in found
         ],
         as_json,
-        "No jobs yet. `headway job submit -- COMMAND` starts one.",
+        "No such jobs." if chosen else "No jobs yet. `headway job submit -- COMMAND` starts one.",
     )
 
 
@@ -49,98 +53,90 @@ def _metrics(metrics: dict[str, float]) -> str:
 
 @app.command()
 def show(job: JobId, as_json: common.AsJson = False) -> None:
-    """Show one job."""
+    """Show one job: what it asked for, where it ran, how each attempt ended, and what to do next."""
+    from headway.cli.jobview import fields, next_steps
+
     with common.client() as client:
         view = client.jobs.get(job)
+        attempts = client.runs.attempts(job)
+    if as_json:
+        common.print_json({**view.model_dump(mode="json"), "tries": [a.model_dump(mode="json") for a in attempts]})
+        return
+    common.print_fields({**fields(view), "metrics": _metrics(view.metrics) if view.metrics else ""})
+    if attempts:
+        print()
+        common.print_table(
+            ["attempt", "state", "nodes", "took", "cost", "cause", "what happened"],
+            [
+                [
+                    a.id,
+                    a.state,
+                    ",".join(a.nodes),
+                    common.took(a.started_at, a.ended_at),
+                    f"{a.cost:.4f}",
+                    a.cause,
+                    a.reclaim_reason or a.message or "-",
+                ]
+                for a in attempts
+            ],
+        )
+    common.next_step(*next_steps(view))
+
+
+@app.command()
+def attempts(job: JobId, as_json: common.AsJson = False) -> None:
+    """List a job's attempts: where each ran, and how it ended."""
+    with common.client() as client:
+        found = client.runs.attempts(job)
+    common.print_listing(
+        found,
+        ["attempt", "state", "nodes", "began", "took", "exit", "cause", "what happened"],
+        [
+            [
+                a.id,
+                a.state,
+                ",".join(a.nodes),
+                common.ago(a.started_at),
+                common.took(a.started_at, a.ended_at),
+                a.exit_code,
+                a.cause,
+                a.reclaim_reason or a.message or "-",
+            ]
+            for a in found
+        ],
+        as_json,
+        f"Job {job} was not placed yet.",
+    )
+
+
+app.command(cls=Grouped, context_settings={"ignore_unknown_options": True})(submit.submit)
+app.command(cls=Grouped, context_settings={"ignore_unknown_options": True})(submit.clone)
+app.command(cls=Grouped)(submit.change)
+
+
+@app.command()
+def pause(job: JobId, as_json: common.AsJson = False) -> None:
+    """Have a job save and leave its place; `headway job resume` lets it go on from there."""
+    with common.client() as client:
+        view = client.runs.pause(job)
     if as_json:
         common.print_json(view)
         return
-    common.print_fields(
-        {
-            "job": view.id,
-            "name": view.name,
-            "state": view.state,
-            "reason": view.reason,
-            "command": " ".join(view.command),
-            "parameters": " ".join(f"{k}={v}" for k, v in view.parameters.items()),
-            "spec": f"{view.spec} ({view.cpus:g} CPUs, {view.accelerators} accelerators, {view.processes} processes)",
-            "datasets": ", ".join(view.datasets),
-            "code": f"{(view.snapshot or '')[:12]} commit {view.commit or '-'}{' (dirty)' if view.dirty else ''}"
-            if view.snapshot
-            else "",
-            "took": common.took(view.started_at, view.ended_at),
-            "cost": f"{view.cost:.4f}",
-            "exit": f"{view.exit_code} ({view.cause})" if view.cause else "",
-            "checkpoints": view.checkpoints,
-            "metrics": _metrics(view.metrics),
-            "output": view.output_path,
-        }
-    )
-    common.next_step(f"headway logs {view.id}", f"headway job checkpoints {view.id}", f"headway job metrics {view.id}")
+    waits = view.state == "held"
+    print(f"job {job} is held" if waits else f"job {job} is asked to pause; it has {view.grace:g} s to save")
+    common.next_step(f"headway job resume {job}", f"headway job show {job}")
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
-def submit(
-    command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.", show_default=False)],
-    name: Annotated[str, typer.Option(help="A name to find it by.")] = "",
-    spec: Annotated[str, typer.Option(help="Amount of resources; see `headway spec ls`.")] = "small",
-    processes: Annotated[int, typer.Option(help="Processes (ranks) on the node.")] = 1,
-    cpus: Annotated[float | None, typer.Option(help="CPUs, instead of the spec's.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory such as 4GiB, instead of the spec's.")] = None,
-    gpus: Annotated[int | None, typer.Option(help="Accelerators, instead of the spec's.")] = None,
-    data: Annotated[list[str] | None, typer.Option(help="Dataset, such as digits@1; may be repeated.")] = None,
-    code: Annotated[Path | None, typer.Option(help="Folder with the code, taken along as a snapshot.")] = None,
-    env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for its environment; may be repeated.")] = None,
-    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE parameter; may be repeated.")] = None,
-    max_duration: Annotated[str | None, typer.Option(help="Ends it after so long, such as 90m.")] = None,
-    priority: Annotated[int, typer.Option(help="1 (last) to 9 (first).")] = 5,
-    held: Annotated[bool, typer.Option("--held", help="Do not start it until released.")] = False,
-    key: Annotated[str | None, typer.Option(help="A second submit with the same key returns the first run.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow its log until it ends.")] = False,
-    as_json: common.AsJson = False,
-) -> None:
-    """Submit a training run: headway job submit --spec medium -- python train.py."""
-    from headway.rules.units import parse_duration, parse_size
-
-    values: dict[str, Any] = {
-        "name": name,
-        "spec": spec,
-        "processes": processes,
-        "cpus": cpus,
-        "memory_bytes": parse_size(memory, "--memory") if memory else None,
-        "accelerators": gpus,
-        "datasets": data or [],
-        "environment": common.pairs(env or [], "--env"),
-        "parameters": {k: common.scalar(v) for k, v in common.pairs(param or [], "--param").items()},
-        "max_duration": parse_duration(max_duration, "--max-duration") if max_duration else None,
-        "priority": priority,
-        "held": held,
-    }
-    if key:
-        values["key"] = key
+@app.command()
+def resume(job: JobId, as_json: common.AsJson = False) -> None:
+    """Let a paused or held job go on: it is queued again, and starts from its newest checkpoint."""
     with common.client() as client:
-        if code is not None:
-            values["snapshot"] = client.snapshots.push(code).digest
-        view = client.jobs.submit(command, **values)
-        if as_json and not follow:
-            common.print_json(view)
-        elif not as_json:
-            print(f"job {view.id} is {view.state}" + (f": {view.reason}" if view.reason else ""))
-        if follow:
-            runs.print_lines(client.runs.follow(view.id), as_json)
-            end(client.runs.wait(view.id))
-        elif not as_json:
-            common.next_step(f"headway logs -f {view.id}", f"headway job show {view.id}", f"headway stop {view.id}")
-
-
-def end(view: Any) -> None:
-    """Ends the command as the run ended. Raises FailedError unless it succeeded."""
-    from headway.errors import FailedError
-
-    if view.state != "succeeded":
-        raise FailedError(
-            f"Run {view.id} {view.state}: {view.reason}", f"`headway logs {view.id}` shows what it printed."
-        )
+        view = client.runs.resume(job)
+    if as_json:
+        common.print_json(view)
+        return
+    print(f"job {job} is {view.state}")
+    common.next_step(f"headway logs -f {job}")
 
 
 @app.command()

@@ -96,8 +96,14 @@ class AsyncClient:
     async def run(self, run: int) -> RunView:
         return RunView.model_validate(await self.call("GET", f"/runs/{run}"))
 
-    async def stop(self, run: int, *, reason: str = "") -> RunView:
-        return RunView.model_validate(await self.call("POST", f"/runs/{run}/stop", body={"reason": reason}))
+    async def stop(self, run: int, *, reason: str = "", grace: float | None = None) -> RunView:
+        """grace: seconds; None: the run's own. Asked again, it may only become shorter."""
+        body = {"reason": reason} if grace is None else {"reason": reason, "grace": grace}
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/stop", body=body))
+
+    async def hold(self, run: int) -> RunView:
+        """Keeps one that waits from being placed."""
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/hold"))
 
     async def retry(self, run: int) -> RunView:
         return RunView.model_validate(await self.call("POST", f"/runs/{run}/retry"))
@@ -134,6 +140,19 @@ class AsyncClient:
         """One page. kind: "run" or "diag"; after: a cursor; tail: only the last lines; filters as in `client.logs`."""
         params = {"kind": kind, "after": after, "limit": limit, "tail": tail, **filters}
         return LogPage.model_validate(await self.call("GET", f"/runs/{run}/logs", params=params))
+
+    async def download(self, run: int, *, kind: str = "run", **filters: Any) -> AsyncIterator[bytes]:
+        """The log up to now as text, in pieces; filters as in `client.logs`."""
+        query = {"kind": kind, **{k: v for k, v in filters.items() if v is not None}}
+        try:
+            async with self._http.stream("GET", f"/runs/{run}/logs/download", params=query) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise error_of(response)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx.HTTPError as error:
+            raise unreachable(self.url, error) from error
 
     async def metrics(self, run: int) -> list[MetricSeries]:
         return [MetricSeries.model_validate(m) for m in await self.call("GET", f"/runs/{run}/metrics")]

@@ -29,6 +29,7 @@ from headway.wire.runs import JobView
 #: seconds between looks at a stage that runs
 LOOK = 0.25
 _ENDED = ("succeeded", "failed", "stopped")
+_AMOUNTS = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
 _OF_NODE = {"name", "engine", "cpus", "memory_bytes", "accelerators", "declared"}
 
 
@@ -135,8 +136,10 @@ class FlowRunner:
             found = specs.get(stage.spec)
             if found is None:
                 raise unknown("spec", stage.spec, specs, f"{self.file.name}: {name}.spec")
-            given = {k: getattr(stage, k, None) for k in ("cpus", "memory_bytes", "accelerators")}
-            require_room(replace(found, **{k: v for k, v in given.items() if v is not None}), nodes)
+            more = getattr(stage, "more", {})
+            given = {k: more.get(k, getattr(stage, k, None)) for k in _AMOUNTS}
+            asked = replace(found, **{k: v for k, v in given.items() if v is not None})
+            require_room(asked, nodes, count=more.get("nodes", 1), least=more.get("least"))
 
     def _finish(self, outcome: Outcome) -> Outcome:
         self.outcomes.append(outcome)
@@ -231,6 +234,8 @@ class FlowRunner:
             "priority": stage.priority,
             "retries": stage.retries,
             "snapshot": self.code.digest,
+            # only what the file names, so that a flow without it keeps its key
+            **stage.more,
         }
         evaluate, model = self.flow.evaluate, self.flow.model
         cases = evaluate.cases if evaluate and isinstance(evaluate.cases, str) else None

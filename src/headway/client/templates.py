@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from headway.client.transport import Transport, build
-from headway.wire.runs import RunView
+from headway.wire.runs import DryRunView, RunView
 from headway.wire.templates import TemplateRequest, TemplateUse, TemplateView
 
 
@@ -43,6 +43,12 @@ class Templates:
         job.setdefault("key", f"once-{uuid.uuid4().hex}")
         body = build(TemplateUse, {"parameters": parameters or {}, "job": job})
         return RunView.model_validate(self._transport.call("POST", f"{self._one(reference)}/jobs", body=body))
+
+    def dry_run(self, reference: str, parameters: dict[str, Any] | None = None, **job: Any) -> DryRunView:
+        """What `submit` would do."""
+        body = build(TemplateUse, {"parameters": parameters or {}, "job": job})
+        found = self._transport.call("POST", f"{self._one(reference)}/jobs", body=body, params={"dry_run": True})
+        return DryRunView.model_validate(found)
 
     def _one(self, reference: str) -> str:
         return f"{self._path}/{quote(reference, safe='@')}"

@@ -35,7 +35,7 @@ class Board:
                 with ui.element("div").classes("hw-left").props('id="runs"'):
                     self._table = RunsTable(t, on_pick=self._pick, on_older=self._older)
                 with ui.element("div").classes("hw-right"):
-                    self._detail = Detail(client, t, on_end=self._ended)
+                    self._detail = Detail(client, t, on_end=self._ended, on_made=self._made)
             with ui.element("div").classes("hw-strips"):
                 self._evaluations = strips.Evaluations(t)
                 self._endpoints = strips.Endpoints(t, str(self._page.request.base_url))
@@ -84,6 +84,16 @@ class Board:
             # on a narrow window the log lies below the table
             "if (innerWidth < 1000) document.querySelector('.hw-right').scrollIntoView({behavior: 'smooth'});"
         )
+
+    async def _made(self, run: int) -> None:
+        """A run that was made on this page is looked at next."""
+        try:
+            self.feed.runs[run] = await self._client.run(run)
+        except HeadwayError as error:
+            self._ended(error)
+            return
+        self._show()
+        self._pick(run)
 
     async def _older(self) -> None:
         try:

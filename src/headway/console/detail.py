@@ -1,61 +1,73 @@
-"""The chosen run: what it is, and its two logs, live."""
+"""The chosen run: what it is, what can be done to it, its logs and what it makes, live."""
 
 from __future__ import annotations
 
-import asyncio
-import shlex
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
 from headway.client.aio import AsyncClient
-from headway.console import show
+from headway.console import facts, reader
+from headway.console.actions import Actions
 from headway.console.frame import text
 from headway.console.made import Made
-from headway.console.parts.elements import LogView
+from headway.console.reader import LogReader
 from headway.console.texts import Texts
-from headway.errors import HeadwayError, UnauthorizedError, UnreachableError
-from headway.wire.runs import LogLineView, RunView
-
-#: lines of the past that are shown at first
-TAIL = 1000
-#: seconds for which new lines are gathered before they are sent to the browser
-GATHER = 0.1
-KINDS = ("run", "diag")
+from headway.errors import HeadwayError
+from headway.wire.runs import RunView
 
 
 class Detail:
-    def __init__(self, client: AsyncClient, t: Texts, *, on_end: Callable[[HeadwayError], None]) -> None:
-        """on_end: called when the token is no longer good."""
-        self._client = client
+    """on_end: called when the token is no longer good; on_made: with the number of a run that was made here."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        t: Texts,
+        *,
+        on_end: Callable[[HeadwayError], None],
+        on_made: Callable[[int], Awaitable[None]],
+    ) -> None:
         self._t = t
-        self._on_end = on_end
         self._run: RunView | None = None
-        self._kind = "run"
+        self._kind = reader.KINDS[0]
         self._shown: tuple[str, str] | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._page = ui.context.client
         with ui.element("section").classes("hw-detail"):
-            self._head = ui.element("div").classes("hw-detail-head")
-            with ui.element("div").classes("hw-tabs").props('role="tablist"'):
-                self._tabs = {kind: self._tab(kind) for kind in (*KINDS, *Made.KINDS)}
-            self._log = LogView(t)
+            with ui.element("div").classes("hw-detail-head"):
+                self._head = ui.element("div")
+                self._actions = Actions(client, t, on_end=on_end, on_made=on_made)
+                self._facts = ui.element("dl").classes("hw-facts")
+            with ui.element("div").classes("hw-tabs").props('role="tablist"') as tabs:
+                tabs.on("keydown", lambda e: self._step(str(e.args)), js_handler=_ARROWS)
+                self._tabs = {kind: self._tab(kind) for kind in (*reader.KINDS, *Made.KINDS)}
+            self._log = LogReader(client, t, on_end=on_end)
             self._made = Made(client, t)
         with self._head:
             text("p", t("pick"), "hw-quiet")
-        self._log.describe(label=t("log_run"))
 
     def _tab(self, kind: str) -> ui.element:
-        words = self._t(f"log_{kind}" if kind in KINDS else f"tab_{kind}")
+        words = self._t(f"log_{kind}" if kind in reader.KINDS else f"tab_{kind}")
         tab = text("button", words, props=f'type="button" role="tab" data-log="{kind}"')
-        tab.props["aria-selected"] = "true" if kind == self._kind else "false"
+        self._mark(tab, kind == self._kind)
         tab.on("click", lambda: self._choose(kind))
         return tab
+
+    def _mark(self, tab: ui.element, chosen: bool) -> None:
+        tab.props["aria-selected"] = "true" if chosen else "false"
+        # one stop for the tabulator; arrows go on from there
+        tab.props["tabindex"] = "0" if chosen else "-1"
+
+    def _step(self, to: str) -> None:
+        kinds = list(self._tabs)
+        if to in ("-1", "1"):
+            kind = kinds[(kinds.index(self._kind) + int(to)) % len(kinds)]
+            self._choose(kind)
+            ui.run_javascript(f"document.getElementById('{self._tabs[kind].html_id}')?.focus()")
 
     def _choose(self, kind: str) -> None:
         self._kind = kind
         for name, tab in self._tabs.items():
-            tab.props["aria-selected"] = "true" if name == kind else "false"
+            self._mark(tab, name == kind)
             tab.update()
         if self._run is not None:
             self._open(self._run)
@@ -66,128 +78,54 @@ class Detail:
         self._log.set_visibility(made is None)
         self._made.choose(made, run)
         if made is None:
-            self._read(run)
-        elif self._reader is not None:
-            self._reader.cancel()
+            self._log.choose(run, self._kind)
+        else:
+            self._log.pause()
 
     def show(self, run: RunView, currency: str) -> None:
-        """Shows this run; its log is read anew when it is another run than before."""
+        """Shows this run; its tab is read anew when it is another run than before, or lives again."""
         before = self._run
         self._run = run
         looks = (run.model_dump_json(), currency)
         if self._shown != looks:
             self._shown = looks
-            self._head.clear()
-            with self._head:
-                self._describe(run, currency)
-        if before is None or before.id != run.id:
+            self._describe(run, currency)
+        if before is None or before.id != run.id or (before.ended_at is not None and run.ended_at is None):
             self._open(run)
+        else:
+            self._log.update(run)
 
     async def stop(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+        await self._log.stop()
         await self._made.stop()
 
     def _describe(self, run: RunView, currency: str) -> None:
         t = self._t
-        with ui.element("div").classes("hw-title"):
-            text("h2", f"{run.id}  {run.name or t('unnamed')}")
-            text("span", t.known("state", run.state), f"hw-state s-{run.state}")
-        if run.reason:
-            text("p", run.reason, "hw-reason-full")
-        facts = [
-            (t("command"), shlex.join(run.command), True),
-            (t("spec"), f"{run.spec} · {show.number(run.cpus)} CPU · {show.size(run.memory_bytes)}", False),
-            (t("processes"), str(run.processes) if run.processes > 1 else "", False),
-            (t("node_column"), show.node(run), False),
-            (t("cost"), show.money(run.cost, currency) if run.cost else "", False),
-            (t("attempts"), str(run.attempts) if run.attempts > 1 else "", False),
-            (t("exit_code"), "" if run.exit_code is None else str(run.exit_code), False),
-            (t("submitted_by"), run.submitted_by, False),
-            (t("datasets"), ", ".join(run.datasets), False),
-            (t("commit"), self._commit(run), False),
-            (t("outputs"), run.output_path if run.started_at else "", True),
-        ]
-        with ui.element("dl").classes("hw-facts"):
-            for name, value, code in facts:
-                if value:
-                    with ui.element("div").classes("wide" if code else ""):
-                        text("dt", name)
-                        text("dd", value, "code" if code else "").props["title"] = value
+        self._head.clear()
+        with self._head:
+            with ui.element("div").classes("hw-title"):
+                text("h2", f"{run.id}  {run.name or t('unnamed')}")
+                text("span", t.known("state", run.state), f"hw-state s-{run.state}")
+            for sentence in facts.sentences(run, t):
+                text("p", sentence, "hw-reason-full")
+            if run.remedy:
+                text("p", t("what_to_do") + run.remedy, "hw-reason-full hw-remedy")
+        self._actions.show(run)
+        self._facts.clear()
+        with self._facts:
+            for fact in facts.of(run, t, currency):
+                with ui.element("div").classes("wide" if fact.code else ""):
+                    text("dt", fact.name)
+                    if fact.runs:
+                        self._links(fact.runs)
+                    else:
+                        text("dd", fact.value, "code" if fact.code else "").props["title"] = fact.value
 
-    def _commit(self, run: RunView) -> str:
-        if not run.commit:
-            return ""
-        return f"{run.commit[:8]} {self._t('dirty')}" if run.dirty else run.commit[:8]
+    def _links(self, runs: tuple[int, ...]) -> None:
+        with ui.element("dd"):
+            for run in runs:
+                text("a", str(run), "hw-link", props=f'href="/?run={run}"')
 
-    # -- the log
 
-    def _read(self, run: RunView) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-        self._log.clear_lines()
-        label = f"{self._t('run')} {run.id}: {self._t(f'log_{self._kind}')}"
-        self._log.describe(label=label, note=self._t("connecting"), cut="", ranks=run.processes > 1)
-        self._reader = asyncio.create_task(self._follow(run.id, self._kind))
-
-    async def _follow(self, run: int, kind: str) -> None:
-        t = self._t
-        while True:
-            try:
-                self._log.clear_lines()
-                page = await self._client.logs(run, kind=kind, tail=TAIL)
-                self._log.describe(cut=t("log_earlier", run=run) if len(page.lines) == TAIL else "")
-                self._log.push([show.line(line) for line in page.lines])
-                seen = bool(page.lines)
-                if not page.complete:
-                    self._log.describe(note=self._waiting_note(seen))
-                    seen = await self._stream(run, kind, page.cursor) or seen
-                self._log.describe(note=t("log_end") if seen else t("log_empty_ended"))
-                return
-            except UnreachableError:
-                self._log.describe(note=t("away"))
-                await asyncio.sleep(1.0)
-            except UnauthorizedError as error:
-                self._on_end(error)
-                return
-            except HeadwayError as error:
-                self._log.describe(note=t("log_failed", why=error.message))
-                return
-
-    def _waiting_note(self, seen: bool) -> str:
-        if seen:
-            return ""
-        waiting = self._run is not None and self._run.state in show.WAITING
-        return self._t("log_empty_waiting" if waiting else "log_empty")
-
-    async def _stream(self, run: int, kind: str, after: str) -> bool:
-        """Shows lines as they come until the log is complete; whether there were any."""
-        lines: asyncio.Queue[LogLineView | None] = asyncio.Queue(10_000)
-        seen = False
-
-        async def fill() -> None:
-            try:
-                async for line in self._client.follow(run, kind=kind, after=after or None):
-                    await lines.put(line)
-            finally:
-                await lines.put(None)
-
-        filler = asyncio.create_task(fill())
-        try:
-            while True:
-                batch = [await lines.get()]
-                await asyncio.sleep(GATHER)
-                while not lines.empty():
-                    batch.append(lines.get_nowait())
-                found = [show.line(line) for line in batch if line is not None]
-                if found:
-                    if not seen:
-                        self._log.describe(note="")
-                    seen = True
-                    self._log.push(found)
-                if None in batch:
-                    await filler
-                    return seen
-        finally:
-            filler.cancel()
+#: the arrows' direction
+_ARROWS = "(e) => { const to = { ArrowRight: 1, ArrowLeft: -1 }[e.key]; if (to) { e.preventDefault(); emit(to); } }"

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from headway.client.aio import AsyncClient
-from headway.console import frame
+from headway.console import downloads, frame
 from headway.console.board import Board
 from headway.console.session import Session, who
 from headway.console.texts import Texts
@@ -54,6 +54,10 @@ def register(api_url: str) -> None:
     async def sign_out(request: Request) -> Response:
         await Session(request).sign_out()
         return _to("/login")
+
+    @app.get("/runs/{run}/log")
+    async def log(request: Request, run: int) -> Response:
+        return await downloads.log(api_url, Session(request).token, run, request.query_params)
 
     @ui.page("/", title="headway")
     async def first(request: Request, run: str = "") -> Response | None:

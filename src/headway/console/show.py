@@ -35,6 +35,15 @@ def size(count: int) -> str:
     return f"{int(value)} {unit}" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def span(seconds: float, texts: Texts) -> str:
+    """A duration for people, in at most two units: 90 s, 1 h 30 min, 2 d."""
+    if seconds < 120:
+        return f"{seconds:g} {texts('seconds')}"
+    minutes = round(seconds / 60)
+    parts = [(minutes // 1440, "days"), (minutes // 60 % 24, "hours"), (minutes % 60, "minutes")]
+    return " ".join(f"{count} {texts(unit)}" for count, unit in parts if count)
+
+
 def number(value: float) -> str:
     return f"{value:g}"
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headway.controller.loop import Desk
 from headway.protocol import names
+from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, write_whole
 from headway.protocol.launch import Launch
-from headway.rules import checkpoints, launching
+from headway.rules import checkpoints, compat, launching
 from headway.rules.records import Attempt, Project, Run
 from headway.rules.states import CellState
 from headway.storage.full import from_oserror
 from headway.store.base import Transaction
 
+#: seconds without a line and without work after which a job hangs, unless its limits say otherwise
+HANG_SECONDS = 1800.0
+#: seconds that a run has to leave a machine that is taken back, unless its `spot` says otherwise
+RECLAIM_GRACE = 120.0
+#: what a run that was placed at the last moment of its `max_wait` still gets
+MOMENT_SECONDS = 1.0
 _HELPER = [sys.executable, "-I", "-m", "headway.helper"]
+_TRACKING = [sys.executable, "-I", "-m", "headway.helper.tracking"]
 _UNDEALT = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
 #: errnos of a machine that has too much to do, not of a run that cannot be started
 _BUSY = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
@@ -36,7 +47,15 @@ def start(desk: Desk, launch: Launch) -> None:
             fence.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(fence, str(launch.number).encode())
     desk.assure()
-    desk.engine.start(launch)
+    try:
+        desk.engine.start(launch)
+    except (OSError, ValueError) as error:
+        if len(launch.nodes) > 1 and passing(error, desk.services.root) is None:
+            # some of its runners may be there: the attempt is given up, and they find that they may not go on
+            own = AttemptFolder.of(desk.services.root, launch.attempt)
+            with contextlib.suppress(OSError):
+                write_whole(own.fence, str(launch.number + 1).encode())
+        raise
 
 
 def passing(error: Exception, root: Path) -> str | None:
@@ -70,37 +89,109 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
         resume_from=_resume_from(desk, tx, run) if plan["checkpoints"] else "",
     )
     environment = launching.environment(
-        run,
-        project.name,
-        folders,
-        base=launching.inherited(os.environ, sys.executable),
-        accelerators=attempt.placement[0].get("accelerators") or [],
+        run, project.name, folders, base=launching.inherited(os.environ, sys.executable)
     )
+    # the runner sets them, for each node its own
+    environment.pop(names.CUDA_VISIBLE_DEVICES, None)
+    environment["OMP_NUM_THREADS"] = run.environment.get("OMP_NUM_THREADS") or _threads(run, attempt)
     if plan["checkpoints"] and attempt.number == 1 and not (plan["snapshot"] or plan["datasets"] or plan["cells"]):
         plan["wait_for"] = str(folder.checkpoints)
-    environment.update(_owner_environment(desk, tx, run, attempt))
+    owned = _owner_environment(desk, tx, run, attempt)
+    nodes, command, platform = _nodes(desk, tx, run, attempt, folders, {**environment, **owned})
     needs_helper = bool(plan["snapshot"] or plan["datasets"] or plan["checkpoints"] or plan["cells"])
+    job = run.owner == "job"
     return Launch(
         attempt=attempt.id,
         run=run.id,
         number=attempt.number,
         project=project.name,
-        command=run.command,
-        environment=environment,
+        command=command,
+        environment={**platform, **environment, **owned},
         cwd=str(folder.code),
         processes=run.processes,
-        nodes=[
-            {"name": p["node"], "address": p.get("address"), "accelerators": p.get("accelerators") or []}
-            for p in attempt.placement
-        ],
-        max_duration=run.max_duration,
-        grace=run.grace,
-        memory_bytes=run.memory_bytes,
+        view=launching.view(run) if job else "process",
+        nodes=nodes,
+        memory_bytes=_memory(run, attempt),
+        stacks=_stacks(),
+        tracking=_TRACKING if job else None,
         metric_patterns=run.work.get("metric_patterns") or [],
         helper=_HELPER if needs_helper else None,
         plan=plan,
         hints=str(desk.services.hints) if desk.services.hints else None,
+        **bounds(run, attempt),
     )
+
+
+def bounds(run: Run, attempt: Attempt) -> dict[str, Any]:
+    """What ends the attempt, of `Launch`: "max_duration", "grace", "limits"; may change while it runs."""
+    left = _wait_left(run, attempt)
+    known = [seconds for seconds in (run.max_duration, left) if seconds is not None]
+    limits = dict(run.limits)
+    if run.owner == "job":
+        limits.setdefault("hang", HANG_SECONDS)
+    # 0 and nothing alike switch a limit off
+    limits = {name: value for name, value in limits.items() if value not in (None, 0, False)}
+    return {"max_duration": min(known, default=None), "grace": run.grace, "limits": limits}
+
+
+def _wait_left(run: Run, attempt: Attempt) -> float | None:
+    """Seconds of `max_wait` that were left when the attempt was placed; None without such a limit."""
+    if run.max_wait is None:
+        return None
+    return max(MOMENT_SECONDS, (run.asked_at or run.created_at) + run.max_wait - attempt.created_at)
+
+
+def waited(run: Run, attempt: Attempt, end: Exit) -> Exit:
+    """`end`, said better where it was `max_wait` that ended the attempt, and not `max_duration`."""
+    left = _wait_left(run, attempt)
+    if end.cause is not Cause.TIME_LIMIT or left is None or left >= (run.max_duration or math.inf):
+        return end
+    text = f"It has waited and run for longer than its max_wait of {run.max_wait:g} s."
+    return replace(end, cause=Cause.WAIT_LIMIT, message=text)
+
+
+def _nodes(
+    desk: Desk, tx: Transaction, run: Run, attempt: Attempt, folders: launching.Folders, known: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[str], dict[str, str]]:
+    """The launch's nodes, the command, and another platform's variables; what differs on a node is the node's own."""
+    notices = {node.name: node.notice for node in tx.runs.nodes()}
+    grace = float(run.spot["grace"]) if run.spot.get("grace") is not None else RECLAIM_GRACE
+    platform = run.work.get("compat")
+    hosts = [str(place.get("address") or place["node"]) for place in attempt.placement]
+    command, variables = run.command, dict[str, str]()
+    nodes: list[dict[str, Any]] = []
+    for index, place in enumerate(attempt.placement):
+        own = list(place.get("accelerators") or [])
+        node: dict[str, Any] = {"name": place["node"], "address": place.get("address"), "accelerators": own}
+        node |= {"notice": notices.get(place["node"]), "notice_grace": grace}
+        if platform is not None:
+            facts = launching.facts(run, folders, nodes=hosts, node=index, accelerators=len(own))
+            words, found = compat.command(platform, run.command, facts), compat.variables(platform, facts)
+            if index == 0:
+                command, variables = words, found
+                for path in compat.folders(platform, facts):
+                    Path(path).mkdir(parents=True, exist_ok=True)
+            node["environment"] = {k: v for k, v in found.items() if variables.get(k) != v and k not in known}
+            node["command"] = words if words != command else None
+        nodes.append(node)
+    return nodes, command, variables
+
+
+def _threads(run: Run, attempt: Attempt) -> str:
+    """For OpenMP: the CPUs that each process has on the smallest of its places."""
+    cpus = min((float(place.get("cpus") or run.cpus) for place in attempt.placement), default=run.cpus)
+    return str(max(1, int(cpus // run.processes)))
+
+
+def _memory(run: Run, attempt: Attempt) -> int:
+    """Of the smallest place, where it was asked for as a range."""
+    return min((int(place.get("memory_bytes") or run.memory_bytes) for place in attempt.placement), default=0)
+
+
+def _stacks() -> list[str] | None:
+    """The command that prints where a Python process stands, where it is installed beside our interpreter."""
+    program = Path(sys.executable).with_name("py-spy")
+    return [str(program), "dump", "--pid"] if program.exists() else None
 
 
 def _resume_from(desk: Desk, tx: Transaction, run: Run) -> str:

@@ -15,8 +15,10 @@ import sqlalchemy.exc
 from headway.controller.bill import Bill
 from headway.controller.evaluate import Evaluate
 from headway.controller.loop import LEASE, LEASE_SECONDS, RENEW_SECONDS, Desk, Loop
+from headway.controller.market import Market
 from headway.controller.nodes import Nodes
 from headway.controller.reap import Reap
+from headway.controller.reclaims import Reclaims
 from headway.controller.register import Register
 from headway.controller.retain import Retain
 from headway.controller.schedule import Schedule
@@ -42,12 +44,16 @@ class Controller:
         self._listener: hints.Listener | None = None
         # what must be quick has a thread of its own; what may copy files for a while has another
         self._seats = [
-            Seat(self, [Nodes(self.desk), Reap(self.desk), Schedule(self.desk)]),
+            Seat(self, [Nodes(self.desk), Reap(self.desk), Schedule(self.desk), Reclaims(self.desk)]),
             Seat(self, [Evaluate(self.desk), Serve(self.desk), Bill(self.desk)]),
             Seat(self, [Register(self.desk), Retain(self.desk)]),
+            # machines and feeds that are asked may take their time
+            Seat(self, [Market(self.desk)]),
         ]
 
     def start(self) -> None:
+        # so that no loop waits for a feed's first answer
+        self.desk.services.prices.history()
         if self.desk.services.hints is not None:
             self._listener = hints.Listener(self.desk.services.hints, "controller")
             threading.Thread(target=self._listen, name="hints", daemon=True).start()

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headway.controller import launches, owners
+from headway.controller import bill, launches, owners
 from headway.controller.asks import Asks
 from headway.controller.ends import NODE_PATIENCE, Ended, Ends, Since, starting
 from headway.controller.loop import Desk, Loop
@@ -20,7 +20,7 @@ from headway.engines.base import Observation
 from headway.protocol import events
 from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, read_records
-from headway.rules import billing, dependencies, retries
+from headway.rules import dependencies, retries
 from headway.rules.records import Attempt, Run
 from headway.rules.scheduling.shapes import shape_of
 from headway.rules.states import ATTEMPT_MOVES, RUN_MOVES, AttemptState, RunState, check
@@ -156,7 +156,7 @@ class Reap(Loop):
         kind, at = event.get("event"), float(event.get("at") or self.desk.now())
         if kind == events.STARTED:
             if attempt.started_at is None:
-                self._open_bill(tx, attempt, run, at)
+                bill.open_entry(self.desk, tx, run, attempt, at)
             elif attempt.started_at <= at:
                 return attempt, run  # another node began before
             tx.runs.change_attempt(attempt.id, started_at=at)
@@ -178,22 +178,6 @@ class Reap(Loop):
             return replace(attempt, state=AttemptState.STOPPING), replace(run, state=RunState.STOPPING)
         return attempt, run
 
-    def _open_bill(self, tx: Transaction, attempt: Attempt, run: Run, at: float) -> None:
-        spec = tx.runs.spec(run.spec)
-        tx.ledger.open(
-            attempt_id=attempt.id,
-            run_id=run.id,
-            project_id=run.project_id,
-            owner=run.owner,
-            spec=run.spec,
-            started_at=at,
-            ended_at=None,
-            seconds=0.0,
-            price_hour=spec.price_hour if spec else 0,
-            amount=0,
-            details={},
-        )
-
     def _end(self, tx: Transaction, attempt: Attempt, run: Run, ended: Ended) -> None:
         end = launches.waited(run, attempt, ended.end)
         tx.runs.change_attempt(
@@ -206,11 +190,7 @@ class Reap(Loop):
             message=end.message,
             ready=False,
         )
-        if (entry := tx.ledger.of_attempt(attempt.id)) is not None:
-            seconds = billing.seconds(entry.started_at, end.ended)
-            tx.ledger.change(
-                attempt.id, ended_at=end.ended, seconds=seconds, amount=billing.amount(seconds, entry.price_hour)
-            )
+        bill.close_entry(self.desk, tx, attempt.id, end.ended)
         before = retries.losses_by_cause(run, [a for a in tx.runs.attempts(run.id) if a.id != attempt.id])
         verdict = retries.after(run, end, before=before, nodes=ended.nodes)
         tx.runs.change(run.id, **self._follows(run, end, verdict))

@@ -1,7 +1,8 @@
-"""Places waiting runs and starts their runners.
+"""Places waiting runs, asks spot runs to leave for others, and starts runners.
 
-Eligible: runs in state queued (held ones are not), highest priority first, then first come; attempts in state placed,
-which a controller that died may have left without a runner.
+Eligible: runs in state queued that come after nothing which has not succeeded (held and blocked ones are not), by
+project, priority and shape, of each the first few; attempts in state placed, which a controller that died may have left
+without a runner; queued runs that have waited longer than their `max_wait`, which fail.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -17,16 +19,22 @@ from headway.controller.loop import Desk, Loop
 from headway.engines.base import Presence
 from headway.protocol.exits import Cause
 from headway.protocol.launch import Launch
-from headway.rules import placement
-from headway.rules.records import Attempt, Run
+from headway.rules import prices
+from headway.rules.records import Attempt, Run, Spec
+from headway.rules.scheduling import Decision, Group, Held, Placement, Reclaim, decide
 from headway.rules.states import ATTEMPT_MOVES, RUN_MOVES, AttemptState, RunState, check
+from headway.rules.units import render_duration
 from headway.store.base import Transaction
 
 _log = logging.getLogger(__name__)
-#: waiting runs that one pass looks at; where the first few take all there is, the others only every `interval`
-WINDOW, FIRST = 256, 16
+#: waiting runs of one group and in all that a pass reads at first; and where that was too little to use what is free
+FIRST, WINDOW = (16, 512), (64, 4096)
+#: passes in a row, where each placed something and more may fit
+PASSES = 16
 #: runners that are started at once: a start is mostly waiting for another process
 STARTERS = 4
+#: between what became of its last attempt and what a run waits for now
+_AND = " It waits "
 
 
 @dataclass(frozen=True)
@@ -51,51 +59,93 @@ class Schedule(Loop):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        #: monotonic time of the next look at the whole window
-        self._wide_at = 0.0
+        #: monotonic time of the next look for runs that have waited too long
+        self._expire_at = 0.0
+        #: runs with a sentence in the record why they wait; None: not looked for yet
+        self._told: dict[int, str] | None = None
         self._starters = ThreadPoolExecutor(STARTERS, thread_name_prefix="start")
 
     def step(self) -> set[str]:
-        with self.desk.services.store.read() as tx:
-            live = tx.runs.live_attempts()
-            decision, waits = self._decide(tx, live)
-        placed = self._place(decision, waits)
-        if not placed and not any(a.state is AttemptState.PLACED for a in live):
-            return set()
-        return self._start() | ({"states"} if placed else set())
+        topics = self._expire()
+        for number in range(PASSES):
+            with self.desk.services.store.read() as tx:
+                live = tx.runs.live_attempts()
+                decision, waits = self._decide(tx, live, WINDOW if number else FIRST)
+            placed = self._place(decision, waits)
+            topics |= {"reclaim"} if decision.reclaims else set()
+            topics |= {"states"} if placed or waits else set()
+            if placed or (not number and any(a.state is AttemptState.PLACED for a in live)):
+                topics |= self._start()
+            if not (placed and decision.more):
+                break
+        return topics
 
-    def _decide(self, tx: Transaction, attempts: list[Attempt]) -> tuple[placement.Decision, dict[int, str]]:
-        """What goes where, and the sentences of those that wait where they are new. attempts: those that live."""
-        now = time.monotonic()
-        queued = tx.runs.queued(limit=WINDOW if now >= self._wide_at else FIRST)
-        if not queued:
-            return placement.Decision([], {}), {}
+    # -- decide
+
+    def _decide(
+        self, tx: Transaction, attempts: list[Attempt], window: tuple[int, int] = FIRST
+    ) -> tuple[Decision, dict[int, str]]:
+        """What goes where and what leaves, and the sentences of those that wait where they are new ("": not any more).
+
+        attempts: those that live. window: waiting runs of a group, and in all, that are looked at.
+        """
+        if self._told is None:
+            self._told = {run.id: run.reason for run in tx.runs.explained()}
+        heads = tx.runs.queue_heads(window[0], rows=window[1])
+        if not heads:
+            return Decision(), self._news({}, {})
         own = {a.run_id: a for a in attempts}
-        live = [pair for run in tx.runs.live() if run.id in own for pair in placement.places(run, own[run.id])]
-        nodes = tx.runs.nodes()
-        free = placement.rooms(nodes, live)
-        decision = placement.decide([run for run in queued if run.id not in own], free)
-        if now >= self._wide_at:
-            self._wide_at = now + self.interval
-        elif len(queued) == FIRST and any(room.cpus > 0 for room in free):
-            queued = tx.runs.queued(limit=WINDOW)
-            decision = placement.decide([run for run in queued if run.id not in own], placement.rooms(nodes, live))
-        # why it was lost is worth more to people than what it waits for now
-        told = {run.id for run in queued if run.losses and run.reason}
-        known = {run.id: run.reason for run in queued}
-        waits = {i: text for i, text in decision.waits.items() if i not in told and known[i] != text}
-        return decision, waits
+        groups = [Group([run for run in runs if run.id not in own], waiting) for runs, waiting in heads]
+        now, history = self.desk.now(), self.desk.services.prices.history()
+        specs = {spec.name: spec for spec in tx.runs.specs()}
+        decision = decide(
+            [group for group in groups if group.heads],
+            nodes=tx.runs.nodes(),
+            held=[Held(run, own[run.id]) for run in tx.runs.live() if run.id in own],
+            projects={project.id: project for project in tx.people.projects()},
+            now=now,
+            price=_on(specs, lambda spec: prices.spot(history, spec, now)),
+            on_demand=_on(specs, lambda spec: spec.price_hour),
+        )
+        return decision, self._news(decision.waits, {run.id: run.reason for runs, _ in heads for run in runs})
 
-    def _place(self, decision: placement.Decision, waits: dict[int, str]) -> int:
+    def _news(self, waits: dict[int, str], known: dict[int, str]) -> dict[int, str]:
+        """The sentences that the record does not have yet. known: run -> what it has, of those that were read."""
+        told = self._told or {}
+        news: dict[int, str] = {}
+        for run_id, sentence in waits.items():
+            # why it waits again is worth keeping: its attempt's end, then what it waits for now
+            end = "" if (before := known.get(run_id, "")).startswith("waits") else before.split(_AND)[0]
+            text = f"{end}{_AND}{sentence.removeprefix('waits ')}" if end else sentence
+            if before != text:
+                news[run_id] = text
+        # those that others have been put before, or that are no longer the first of their group
+        return news | {run_id: "" for run_id in told if run_id not in waits and known.get(run_id, "x")}
+
+    # -- apply
+
+    def _place(self, decision: Decision, waits: dict[int, str]) -> int:
         """Takes the decision into the record, for runs that still wait, and returns how many were placed."""
-        if not decision.placements and not waits:
+        if not decision.placements and not decision.reclaims and not waits:
             return 0
         with self.desk.apply() as tx:
-            for run_id, reason in waits.items():
-                tx.runs.change_if(run_id, (RunState.QUEUED,), reason=reason)
+            self._explain(tx, waits)
+            for reclaim in decision.reclaims:
+                ask_back(tx, reclaim, self.desk.now())
             return sum(self._record(tx, chosen) for chosen in decision.placements)
 
-    def _record(self, tx: Transaction, chosen: placement.Placement) -> bool:
+    def _explain(self, tx: Transaction, waits: dict[int, str]) -> None:
+        told = self._told if self._told is not None else {}
+        for run_id, sentence in waits.items():
+            if sentence:
+                tx.runs.change_if(run_id, (RunState.QUEUED,), reason=sentence)
+                told[run_id] = sentence
+            elif (before := told.pop(run_id)).startswith("waits"):
+                tx.runs.change_if(run_id, (RunState.QUEUED,), reason="")
+            elif _AND in before:
+                tx.runs.change_if(run_id, (RunState.QUEUED,), reason=before.split(_AND)[0])
+
+    def _record(self, tx: Transaction, chosen: Placement) -> bool:
         run, now = chosen.run, self.desk.now()
         number = run.attempts + 1
         starting = check(RUN_MOVES, run.state, RunState.STARTING)
@@ -106,9 +156,18 @@ class Schedule(Loop):
             run_id=run.id,
             number=number,
             state=AttemptState.PLACED,
-            engine=chosen.node.engine,
-            placement=[{"node": chosen.node.name, "address": chosen.node.address, "accelerators": chosen.accelerators}],
-            cursors=[0],
+            engine=chosen.places[0].node.engine,
+            placement=[
+                {
+                    "node": place.node.name,
+                    "address": place.node.address,
+                    "accelerators": list(place.accelerators),
+                    "cpus": place.cpus,
+                    "memory_bytes": place.memory_bytes,
+                }
+                for place in chosen.places
+            ],
+            cursors=[0] * len(chosen.places),
             address=None,
             ready=False,
             secret=secrets.token_urlsafe(24) if run.owner == "endpoint" else None,
@@ -123,6 +182,28 @@ class Schedule(Loop):
             message="",
         )
         return True
+
+    # -- what has waited too long
+
+    def _expire(self) -> set[str]:
+        """Fails queued runs whose `max_wait` is over; those that run are asked to end by `controller.reclaims`."""
+        now = time.monotonic()
+        if now < self._expire_at:
+            return set()
+        self._expire_at = now + self.interval
+        at = self.desk.now()
+        with self.desk.services.store.read() as tx:
+            late = [run for run in tx.runs.overdue(at) if run.state is RunState.QUEUED]
+        if not late:
+            return set()
+        with self.desk.apply() as tx:
+            for run in late:
+                reason = waited_too_long(run)
+                failed = {"state": RunState.FAILED, "reason": reason, "cause": Cause.WAIT_LIMIT, "ended_at": at}
+                tx.runs.change_if(run.id, (RunState.QUEUED,), **failed)
+        return {"run", "states", *(run.owner for run in late)}
+
+    # -- start
 
     def _start(self) -> set[str]:
         """Starts every placed attempt. Starting twice starts one runner, so a crash in between does no harm."""
@@ -195,3 +276,29 @@ def _give_up(
         message=reason,
     )
     tx.runs.change(run.id, state=check(RUN_MOVES, run.state, state), reason=reason, ended_at=now, cause=cause)
+
+
+def ask_back(tx: Transaction, reclaim: Reclaim, now: float, grace: float | None = None) -> bool:
+    """Notes that an attempt is to leave its place; whether it was not asked before. `controller.reclaims` tells it."""
+    attempt = tx.runs.attempt(reclaim.attempt.id)
+    if attempt is None or attempt.state is AttemptState.ENDED or attempt.reclaim_at is not None:
+        return False
+    tx.runs.change_attempt(attempt.id, reclaim_at=now, reclaim_reason=reclaim.reason, reclaim_grace=grace)
+    live = (RunState.STARTING, RunState.RUNNING)
+    tx.runs.change_if(attempt.run_id, live, reason=f"Its place is taken back: {reclaim.reason}.")
+    return True
+
+
+def waited_too_long(run: Run) -> str:
+    """One sentence for a run that its `max_wait` ends."""
+    return f"It waited and ran for longer than its max_wait of {render_duration(run.max_wait or 0.0)}."
+
+
+def _on(specs: dict[str, Spec], price: Callable[[Spec], int]) -> Callable[[Run], int | None]:
+    """The price of a run's spec; None for a spec that is not there any more."""
+
+    def of(run: Run) -> int | None:
+        spec = specs.get(run.spec)
+        return None if spec is None else price(spec)
+
+    return of

@@ -178,7 +178,7 @@ class Records:
             self._save(run)
 
     def log(self, run: str, metrics: Iterable[Any] = (), params: Iterable[Any] = (), tags: Iterable[Any] = ()) -> None:
-        """As `log-batch`: metrics {key, value, timestamp (ms), step}, params, tags {key, value}. Raises RequestError."""
+        """metrics: {key, value, timestamp (ms), step}; params, tags: {key, value}. Raises RequestError."""
         points = []
         with self._lock:
             found = self._run(run)

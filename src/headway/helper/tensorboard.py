@@ -1,8 +1,9 @@
 """Metrics from TensorBoard's event files, of whatever library wrote them: read as they grow, told to the runner.
 
 A file is records of eight bytes of length, their checksum, an `Event` message, its checksum. Only what a scalar needs
-is decoded. With each batch of points goes a mark, `{"file", "offset"}`, which the runner appends to metrics.jsonl together
-with them: a helper that is started again, and a later attempt, go on behind it, so that each point is there once.
+is decoded. With each batch of points goes a mark, `{"file", "offset"}`, which the runner appends to metrics.jsonl
+together with them: a helper that is started again, and a later attempt, go on behind it, so that each point is there
+once.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from headway.helper.mlruns import Records, RequestError, absent, pairs
+from headway.helper.mlruns import Records, RequestError, absent
 from headway.protocol import names
 from headway.script.metrics import Pipe, point
 
@@ -72,7 +72,7 @@ class Api:
 
     def __init__(self, records: Records, artifacts: Artifacts) -> None:
         self._records, self._artifacts = records, artifacts
-        records_of: dict[str, Callable[[Body], Body]] = {
+        self._routes: dict[str, Callable[[Body], Body | None]] = {
             "POST experiments/create": lambda b: {
                 "experiment_id": records.create_experiment(
                     _name(b), {t["key"]: t["value"] for t in b.get("tags") or ()}
@@ -84,24 +84,24 @@ class Api:
             },
             "POST experiments/search": lambda b: {"experiments": records.experiments()},
             "GET experiments/search": lambda b: {"experiments": records.experiments()},
-            "POST experiments/set-experiment-tag": lambda b: _done(
-                records.tag_experiment(_of(b, "experiment_id"), _of(b, "key"), b.get("value"))
+            "POST experiments/set-experiment-tag": lambda b: records.tag_experiment(
+                _of(b, "experiment_id"), _of(b, "key"), b.get("value")
             ),
             "POST runs/create": lambda b: {"run": records.create_run(b)},
             "GET runs/get": lambda b: {"run": records.run(_run(b))},
             "POST runs/update": lambda b: {"run_info": records.update_run(_run(b), b)},
             "POST runs/search": lambda b: {"runs": records.search(b)},
-            "POST runs/delete": lambda b: _done(records.set_stage(_run(b), "deleted")),
-            "POST runs/restore": lambda b: _done(records.set_stage(_run(b), "active")),
-            "POST runs/log-metric": lambda b: _done(records.log(_run(b), metrics=[b])),
-            "POST runs/log-parameter": lambda b: _done(records.log(_run(b), params=[b])),
-            "POST runs/set-tag": lambda b: _done(records.log(_run(b), tags=[b])),
-            "POST runs/delete-tag": lambda b: _done(records.delete_tag(_run(b), _of(b, "key"))),
-            "POST runs/log-batch": lambda b: _done(
-                records.log(_run(b), b.get("metrics") or (), b.get("params") or (), b.get("tags") or ())
+            "POST runs/delete": lambda b: records.set_stage(_run(b), "deleted"),
+            "POST runs/restore": lambda b: records.set_stage(_run(b), "active"),
+            "POST runs/log-metric": lambda b: records.log(_run(b), metrics=[b]),
+            "POST runs/log-parameter": lambda b: records.log(_run(b), params=[b]),
+            "POST runs/set-tag": lambda b: records.log(_run(b), tags=[b]),
+            "POST runs/delete-tag": lambda b: records.delete_tag(_run(b), _of(b, "key")),
+            "POST runs/log-batch": lambda b: records.log(
+                _run(b), b.get("metrics") or (), b.get("params") or (), b.get("tags") or ()
             ),
             "POST runs/log-inputs": self._log_inputs,
-            "POST runs/outputs": lambda b: _done(records.add(_run(b), "outputs", b.get("models") or [])),
+            "POST runs/outputs": lambda b: records.add(_run(b), "outputs", b.get("models") or []),
             "POST runs/log-model": self._log_model,
             "GET metrics/get-history": lambda b: {"metrics": records.history(_run(b), _of(b, "metric_key"))},
             "GET artifacts/list": self._list,
@@ -110,12 +110,11 @@ class Api:
                 "models": records.models([str(e) for e in b.get("experiment_ids") or ()])
             },
         }
-        self._routes = records_of
 
     def answer(self, method: str, path: str, body: Body) -> Body:
         """Raises RequestError."""
         if route := self._routes.get(f"{method} {path}"):
-            return route(body)
+            return route(body) or {}
         if path.startswith("logged-models/"):
             return self._logged_model(method, path.split("/")[1:], body)
         if path.startswith(("registered-models", "model-versions")):
@@ -125,17 +124,17 @@ class Api:
             )
         raise RequestError(f"headway has no {method} {path}.", "ENDPOINT_NOT_FOUND", 404)
 
-    def _log_inputs(self, body: Body) -> Body:
+    def _log_inputs(self, body: Body) -> None:
         self._records.add(_run(body), "inputs", body.get("datasets") or [])
-        return _done(self._records.add(_run(body), "model_inputs", body.get("models") or []))
+        self._records.add(_run(body), "model_inputs", body.get("models") or [])
 
-    def _log_model(self, body: Body) -> Body:
+    def _log_model(self, body: Body) -> None:
         """Models of a run, as MLflow 2 notes them: one tag with all of them."""
         run = _run(body)
         tags = {tag["key"]: tag["value"] for tag in self._records.run(run)["data"]["tags"]}
         history = json.loads(tags.get("mlflow.log-model.history", "[]"))
         history.append(json.loads(body.get("model_json") or "{}"))
-        return _done(self._records.log(run, tags=[{"key": "mlflow.log-model.history", "value": json.dumps(history)}]))
+        self._records.log(run, tags=[{"key": "mlflow.log-model.history", "value": json.dumps(history)}])
 
     def _list(self, body: Body) -> Body:
         uri = self._records.run(_run(body))["info"]["artifact_uri"]
@@ -155,10 +154,6 @@ class Api:
             name = str(body.get("artifact_directory_path") or "")
             return {"root_uri": uri, "files": self._artifacts.ls(self._artifacts.of(uri, name), name)}
         raise RequestError(f"headway has no {method} logged-models/.../{rest}.", "ENDPOINT_NOT_FOUND", 404)
-
-
-def _done(_: None) -> Body:
-    return {}
 
 
 def _of(body: Body, key: str) -> str:
@@ -296,7 +291,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         # head and body in one write
-        self._headers_buffer.append(b"\r\n" + body)
+        buffer: list[bytes] = self._headers_buffer  # type: ignore[attr-defined]
+        buffer.append(b"\r\n" + body)
         self.flush_headers()
 
 

@@ -29,8 +29,10 @@ class Launch:
     #: "process": one process a rank, with torch's meaning of RANK and WORLD_SIZE; "node": one launcher (torchrun,
     #: accelerate, deepspeed) a node, for which RANK and WORLD_SIZE count nodes and NPROC_PER_NODE is `processes`
     view: str = "process"
-    #: [{"name": str, "address": str, "accelerators": [int, ...], "notice": path or URL | None}], each with a runner of
-    #: its own. notice: exists, or answers 200, once the machine is about to be taken away
+    #: [{"name": str, "address": str, "accelerators": [int, ...], "notice": path or URL | None, "notice_grace": seconds,
+    #: "environment": {...}, "command": [...] | None}], each with a runner of its own; all but the name may be missing.
+    #: notice: exists, or answers 200, once the machine is about to be taken away, `notice_grace` before that.
+    #: environment, command: what differs from the others on this node
     nodes: list[dict[str, Any]] = field(default_factory=list)
     #: running time after which the runner ends the attempt; None: no limit
     max_duration: float | None = None

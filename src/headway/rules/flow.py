@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.errors import UsageError
+from headway.rules import jobform
 from headway.rules.commands import fill as fill
 from headway.rules.commands import split
+from headway.rules.jobs import check_durations
 from headway.rules.nearest import unknown
 from headway.rules.units import parse_duration, parse_size
 
@@ -53,6 +55,8 @@ class Train:
     grace: float = 30.0
     priority: int = 5
     retries: int = 3
+    #: fields of the job request that the file names besides: nodes, billing, limits, ...
+    more: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -259,13 +263,30 @@ _TRAIN_KEYS = (
     "priority",
     "retries",
 )
+#: read as `rules.jobform` reads a job; `keep` is its `retention`
+_MORE_TRAIN_KEYS = (
+    "nodes",
+    "accelerator_kind",
+    "billing",
+    "spot",
+    "max_wait",
+    "retry_rules",
+    "limits",
+    "keep",
+    "after",
+    "tags",
+    "compat",
+    "view",
+)
 
 
 def _train(raw: Any, file: str) -> Train:
-    section = _Section(raw, file, "train", _TRAIN_KEYS, required=("command",))
+    section = _Section(raw, file, "train", (*_TRAIN_KEYS, *_MORE_TRAIN_KEYS), required=("command",))
     metrics = section.raw.get("metrics", [])
     if not isinstance(metrics, list) or not all(isinstance(m, dict) for m in metrics):
         raise section.wrong("metrics", "a list of {Name, Regex}")
+    ranges = {k: section.raw[k] for k in ("cpus", "memory", "accelerators") if ".." in str(section.raw.get(k, ""))}
+    section.raw = {k: v for k, v in section.raw.items() if k not in ranges}
     train = Train(
         name=section.text("name", "train"),
         command=section.text("command"),
@@ -283,8 +304,12 @@ def _train(raw: Any, file: str) -> Train:
         grace=section.duration("grace", 30.0) or 30.0,
         priority=section.integer("priority", 5, 1, 9),
         retries=section.integer("retries", 3, 0, 100),
+        more=jobform.fields(
+            {**ranges, **{k: v for k, v in section.raw.items() if k in _MORE_TRAIN_KEYS}}, section.where
+        ),
     )
     fill(train.command, train.parameters, section.where("command"))
+    check_durations(train.max_duration, train.more.get("max_wait"), train.more.get("limits", {}))
     return train
 
 

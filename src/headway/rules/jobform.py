@@ -242,7 +242,7 @@ _SPOT = {
     "protection": _pause,
     "grace": _pause,
 }
-_LIMITS = {
+_LIMITS: dict[str, Callable[[Any, str], Any]] = {
     "idle_output": _duration,
     "hang": _pause,
     "no_progress": _progress,

@@ -117,7 +117,7 @@ def after(run: Run, end: Exit, *, before: Mapping[Cause, int] | None = None, nod
         return Verdict(RunState.FAILED, sentence(end))
     if rule.action is Action.HOLD or run.pause_at is not None:
         # whoever paused it does not want it to go on by itself, however it ended
-        return Verdict(RunState.HELD, sentence(end))
+        return Verdict(RunState.HELD, _held(end))
     reclaimed = end.cause is Cause.RECLAIMED
     if rule.action is Action.RESUME:
         return Verdict(RunState.QUEUED, f"{sentence(end)} It waits for another place.", reclaimed=reclaimed)
@@ -140,6 +140,12 @@ def _budget(run: Run, cause: Cause, rule: Rule, before: Mapping[Cause, int] | No
     if rule.times is not None and rule.times - own < run.retries - shared:
         return own, rule.times
     return shared, run.retries
+
+
+def _held(end: Exit) -> str:
+    if end.cause is Cause.PAUSED:
+        return f"{sentence(end).rstrip('.')}: release it to go on."
+    return f"{sentence(end)} It was being paused: release it to go on."
 
 
 def sentence(end: Exit) -> str:

@@ -1,4 +1,4 @@
-"""What others ask of an attempt that runs, read from its folder: to end, to give way to a later attempt, other limits."""
+"""What others ask of an attempt that runs, read from its folder: to end, to give way to a later one, other limits."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
     from collections.abc import Callable
+    from typing import Any
 
     from headway.protocol.launch import Launch
     from headway.runner.keeper import Keeper
@@ -85,10 +86,11 @@ class Gang:
         clock, now = time.monotonic(), time.time()
         journal = Journal(2 * self._started(), lambda: self._log.end)
         keeper.tell({"journal": True}, [journal.fd])
+        command = self._node.get("command") or self._launch.command
         for local in range(self._started()):
             outputs = processes.Outputs()
             environment = self._environment(local, meeting)
-            pid = outputs.spawn(self._launch.command, environment, self._launch.cwd, enter=self.enter)
+            pid = outputs.spawn(command, environment, self._launch.cwd, enter=self.enter)
             self.pids[pid] = local
             self.launched, self.launched_clock = self.launched or now, clock
             for fd, stream in ((outputs.out, "o"), (outputs.err, "e")):
@@ -112,6 +114,7 @@ class Gang:
             "PYTHONUNBUFFERED": "1",
             **self.extra,
             **launch.environment,
+            **(self._node.get("environment") or {}),
             names.RUN: str(launch.run),
             names.ATTEMPT: launch.attempt,
             names.ATTEMPT_PATH: os.path.realpath(os.path.dirname(self._report.folder)),
@@ -138,9 +141,14 @@ class Gang:
 
     def accelerators(self) -> list[int] | None:
         """Indices of this node's accelerators that are ours; None where nobody counted them."""
-        nodes = self._launch.nodes
-        found: list[int] | None = nodes[self._index].get("accelerators") if self._index < len(nodes) else None
+        found: list[int] | None = self._node.get("accelerators")
         return found
+
+    @property
+    def _node(self) -> dict[str, Any]:
+        """What the launch says of this node."""
+        nodes = self._launch.nodes
+        return nodes[self._index] if self._index < len(nodes) else {}
 
     # -- what they say
 

@@ -131,7 +131,8 @@ class Watch:
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             if self._notice is not None and self._notice.come():
-                grace = self.grace or NOTICE_GRACE
+                own = self._launch.nodes[self._index].get("notice_grace")
+                grace = float(own or self.grace or NOTICE_GRACE)
                 return Cause.RECLAIMED, "the machine gave notice that it is taken back.", grace, False
             if self._disk is not None:
                 self._disk.tick(now)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.protocol import hints
+from headway.storage.prices import NoPrices, Prices
 from headway.store.base import Store
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Services:
     #: folder of hint sockets; None: nobody is told, and everybody looks in its own time
     hints: Path | None
     currency: str = "USD"
+    #: what specs cost on the spot market
+    prices: Prices = field(default_factory=NoPrices)
     #: seconds since the epoch
     clock: Callable[[], float] = time.time
 

@@ -90,20 +90,23 @@ class Runs(Area):
         rows = self._connection.execute(sa.select(runs.c.id, first).where(runs.c.id.in_(list(run_ids))))
         return {row[0]: row[1] for row in rows if row[1] is not None}
 
-    def queue_heads(self, per_group: int = 32, *, project_id: int | None = None) -> list[tuple[list[Run], int]]:
-        """What may be placed (state queued, not blocked) by project, priority and shape: the first of each, and how many.
+    def queue_heads(
+        self, per_group: int = 32, *, project_id: int | None = None, rows: int = 100_000
+    ) -> list[tuple[list[Run], int]]:
+        """What may be placed (queued, not blocked) by project, priority and shape: the first of each, and how many.
 
-        The first are by (position, id). project_id: only that project's. Costs a look at an index of what waits and
-        the rows that it returns, whatever else the table holds.
+        The first are by (position, id). project_id: only that project's. rows: about so many in all, though two of each.
+        Costs a look at an index of what waits and the rows that it returns, whatever else the table holds.
         """
         groups = sa.select(*_GROUP, sa.func.count()).where(_QUEUED).group_by(*_GROUP).order_by(*_GROUP)
         if project_id is not None:
             groups = groups.where(runs.c.project_id == project_id)
+        counted = [row for row in self._connection.execute(groups).all() if not row.blocked]
+        most = min(per_group, max(2, rows // max(len(counted), 1)))
         found: list[tuple[list[Run], int]] = []
-        for project, blocked, priority, shape, waiting in self._connection.execute(groups).all():
-            if not blocked:
-                query = _HEADS.params(project=project, priority=priority, shape=shape, most=per_group)
-                found.append((self._all(Run, query), waiting))
+        for project, _, priority, alike, waiting in counted:
+            query = _HEADS.params(project=project, priority=priority, shape=alike, most=most)
+            found.append((self._all(Run, query), waiting))
         return found
 
     def waiting(self, project_id: int | None = None) -> int:
@@ -119,12 +122,6 @@ class Runs(Area):
         if project_id is not None:
             query = query.where(runs.c.project_id == project_id)
         return self._all(Run, query)
-
-    def dependents(self, run_id: int) -> list[Run]:
-        """Runs that wait (held or queued) and come after this one."""
-        waits = runs.c.state.in_([RunState.QUEUED, RunState.HELD])
-        found = self._all(Run, sa.select(runs).where(_BLOCKED, waits).order_by(runs.c.id))
-        return [run for run in found if run_id in run.after]
 
     def ahead_of(self, run: Run) -> int:
         """How many queued runs of its project, priority and shape are placed before it."""
@@ -151,7 +148,7 @@ class Runs(Area):
         return None if low is None else (float(low), float(high))
 
     def position_before(self, run: Run) -> float:
-        """A position right before the queued `run`, among those of its project and priority; makes room where needed."""
+        """A position right before the queued `run` in its project and priority; makes room where there is none."""
         alike = (_QUEUED, runs.c.project_id == run.project_id, runs.c.priority == run.priority)
         before = (runs.c.position < run.position) | ((runs.c.position == run.position) & (runs.c.id < run.id))
         last = self._scalar(sa.select(sa.func.max(runs.c.position)).where(*alike, before))
@@ -278,7 +275,6 @@ class Runs(Area):
 
 # literal, so that the partial index of the same words is used
 _QUEUED = sa.text("runs.state = 'queued'")
-_BLOCKED = sa.text("runs.blocked")
 _GROUP = (runs.c.project_id, runs.c.blocked, runs.c.priority, runs.c.shape)
 _HEADS = (
     sa.select(runs)

@@ -107,6 +107,7 @@ class Helper:
             env={**os.environ, "HEADWAY_HELPER": address},
         )
         self.said: list[dict[str, Any]] = []
+        self._early: list[dict[str, Any]] = []
         self._new: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -128,11 +129,18 @@ class Helper:
                 return word
 
     def event(self, name: str, seconds: float = 20.0) -> dict[str, Any]:
+        for word in self._early:
+            if word.get("event", {}).get("event") == name:
+                self._early.remove(word)
+                early: dict[str, Any] = word["event"]
+                return early
         found: dict[str, Any] = self.until(lambda w: w.get("event", {}).get("event") == name, seconds)["event"]
         return found
 
     def prepared(self) -> Helper:
         self.until(lambda w: w.get("prepared") is True)
+        # its threads may have said something before: `event` finds that too
+        self._early = self.said[:-1]
         return self
 
     def events(self, name: str) -> list[dict[str, Any]]:

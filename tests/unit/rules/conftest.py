@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.rules.records import Cell, Node, Run
-from headway.rules.states import CellState, RunState
+from headway.rules.records import Attempt, Cell, Node, Run
+from headway.rules.states import AttemptState, CellState, RunState
 
 
 def run(id: int = 1, **changes: Any) -> Run:
@@ -18,6 +18,16 @@ def run(id: int = 1, **changes: Any) -> Run:
         "ended_at": None, "exit_code": None, "cause": None, "stop_at": None, "stop_reason": "",
     }  # fmt: skip
     return Run(id=id, **{**values, **changes})
+
+
+def attempt(of: Run, number: int = 1, **changes: Any) -> Attempt:
+    values: dict[str, Any] = {
+        "id": f"{of.id}-{number}", "run_id": of.id, "number": number, "state": AttemptState.RUNNING, "engine": "local",
+        "placement": [{"node": "n", "address": "127.0.0.1", "accelerators": []}], "cursors": [0], "address": None,
+        "ready": False, "secret": None, "created_at": 100.0, "started_at": None, "launched_at": None, "ended_at": None,
+        "stopping_at": None, "exit_code": None, "signal": None, "cause": None, "message": "",
+    }  # fmt: skip
+    return Attempt(**{**values, **changes})
 
 
 def node(name: str = "n", cpus: float = 4.0, memory: int = 16 << 30, kinds: tuple[str, ...] = ()) -> Node:

@@ -138,6 +138,38 @@ def test_a_request_to_stop_reaches_both(two: Two) -> None:
     assert [gang.exit(index).cause for index in range(2)] == [Cause.PAUSED] * 2
 
 
+def test_a_runner_that_is_killed_ends_the_other_node(two: Two) -> None:
+    gang = two(python(FOREVER)).start().up()
+    identity.send_signal(gang.runner(1), signal.SIGKILL)
+    end = gang.exit(0)
+    assert (end.cause, end.message) == (Cause.PEER_FAILED, "n1: its runner was killed.")
+    assert read_json(gang.attempt.folder.abort)["cause"] == "runner_lost"
+
+
+def test_a_limit_that_one_node_sees_ends_both_with_their_grace(two: Two) -> None:
+    code = f"import os\nif os.environ['RANK'] == '0': print('loss=nan')\n{FOREVER}"
+    gang = two(python(code), limits={"nan": True}, grace=3.0).start()
+    assert [gang.exit(index).cause for index in range(2)] == [Cause.NAN_METRIC] * 2
+    assert not gang.attempt.folder.abort.exists()
+
+
+def test_a_node_that_is_silent_while_the_other_prints_is_not_idle(two: Two) -> None:
+    code = (
+        "import os, time\nfor n in range(12):\n    if os.environ['RANK'] == '0': print(n, flush=True)\n"
+        "    time.sleep(0.5)"
+    )
+    gang = two(python(code), limits={"idle_output": 5.0, "hang": 5.0}).start()
+    assert [gang.exit(index).cause for index in range(2)] == [Cause.DONE] * 2
+
+
+def test_a_hang_of_both_nodes_is_dumped_on_both(two: Two) -> None:
+    gang = two(python(FOREVER), limits={"hang": 1.0}, stacks=["echo", "stack"]).start()
+    assert [gang.exit(index).cause for index in range(2)] == [Cause.HANG] * 2
+    for index in range(2):
+        said = [line.text for line, _ in log_lines(gang.attempt.folder.node(index).diag_log)]
+        assert any(text.startswith("stack ") for text in said)
+
+
 class TestPeers:
     """What one node concludes of the other from files, by its own clock."""
 

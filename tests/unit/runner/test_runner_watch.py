@@ -99,9 +99,9 @@ def test_limits_that_are_changed_while_it_runs_hold(make: Make) -> None:
 
 def test_the_machines_notice_reclaims_it(make: Make, tmp_path: Path) -> None:
     notice = tmp_path / "notice"
-    nodes = [{"name": "n", "address": "127.0.0.1", "accelerators": [], "notice": str(notice)}]
+    nodes = [{"name": "n", "address": "127.0.0.1", "accelerators": [], "notice": str(notice), "notice_grace": 7.0}]
     code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0))\n{FOREVER}"
-    attempt = make(python(code), nodes=nodes, grace=7.0).start()
+    attempt = make(python(code), nodes=nodes).start()
     attempt.said("up")
     notice.write_text("")
     end = attempt.exit()

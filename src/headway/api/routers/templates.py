@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from headway.api.dependencies import Ctx, Who
-from headway.services import templates
-from headway.wire.runs import RunView
+from headway.services import previews, templates
+from headway.wire.runs import DryRunView, RunView
 from headway.wire.templates import TemplateRequest, TemplateUse, TemplateView
 
 router = APIRouter(prefix="/projects/{project}/templates", tags=["templates"])
@@ -43,6 +43,10 @@ def remove_template(ctx: Ctx, who: Who, project: str, reference: str) -> None:
 
 
 @router.post("/{reference}/jobs")
-def submit_template(ctx: Ctx, who: Who, project: str, reference: str, request: TemplateUse) -> RunView:
-    """Submits the job that a use of the template makes."""
+def submit_template(
+    ctx: Ctx, who: Who, project: str, reference: str, request: TemplateUse, dry_run: bool = False
+) -> RunView | DryRunView:
+    """Submits the job that the template makes. With `dry_run` it only says what that would do."""
+    if dry_run:
+        return previews.submit(ctx, who, project, templates.resolve(ctx, who, project, reference, request))
     return templates.submit(ctx, who, project, reference, request)

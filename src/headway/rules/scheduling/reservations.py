@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from headway.rules.records import Run
-from headway.rules.scheduling.rooms import Cluster, Need, Room, Stock
+from headway.rules.scheduling.rooms import SLACK, Cluster, Need, Room, Stock
 
 
 @dataclass
@@ -144,12 +144,43 @@ class Reservations:
         return all(self._free(room, moment).holds(need) for moment in moments)
 
     def _earliest_beside(self, room: Room, need: Need, duration: float | None) -> float:
-        """When it has room at the latest beside all that is promised."""
-        ends = {h.ends for h in room.holds.values()} | {p.ends for p in self.by_node[room.name]}
-        for moment in sorted({self._now, *(e for e in ends if self._now < e < math.inf)}):
-            if self._fits_at(room.name, need, moment, duration):
-                return moment
-        return math.inf
+        """When it has room at the latest beside all that is promised, for as long as it stays."""
+        if len(room.whole.kinds) > 1:
+            ends = {h.ends for h in room.holds.values()} | {p.ends for p in self.by_node[room.name]}
+            moments = sorted({self._now, *(e for e in ends if self._now < e < math.inf)})
+            return next((m for m in moments if self._fits_at(room.name, need, m, duration)), math.inf)
+        stay = math.inf if duration is None else duration
+        since = None
+        for moment, fits in self._steps(room, need):
+            if since is not None and moment >= since + stay:
+                break
+            since = (moment if since is None else since) if fits else None
+        return math.inf if since is None else since
+
+    def _steps(self, room: Room, need: Need) -> Iterator[tuple[float, bool]]:
+        """For now and each moment at which something changes here: whether there is room. All of one kind."""
+        now, free = self._now, room.free
+        cpus, memory = free.cpus - need.cpus + SLACK, free.memory_bytes - need.memory_bytes
+        devices = free.count(None) - need.accelerators
+        if need.accelerators and need.kind is not None and need.kind not in room.whole.kinds:
+            return
+        changes: list[tuple[float, float, int, int]] = []
+        for hold in room.holds.values():
+            changes.append((hold.ends, hold.cpus, hold.memory_bytes, len(hold.accelerators)))
+        for promise in self.by_node[room.name]:
+            kept = promise.need
+            changes.append((promise.begins, -kept.cpus, -kept.memory_bytes, -kept.accelerators))
+            changes.append((promise.ends, kept.cpus, kept.memory_bytes, kept.accelerators))
+        changes.sort()
+        last = now
+        for moment, more_cpus, more_memory, more_devices in changes:
+            if moment > last:
+                yield last, cpus >= 0 and memory >= 0 and (devices >= 0 or not need.accelerators)
+                last = moment
+            if moment == math.inf:
+                return
+            cpus, memory, devices = cpus + more_cpus, memory + more_memory, devices + more_devices
+        yield last, cpus >= 0 and memory >= 0 and (devices >= 0 or not need.accelerators)
 
 
 def _near(stock: Stock, need: Need) -> tuple[float, ...]:
