@@ -170,7 +170,7 @@ def test_a_node_without_a_heartbeat_is_fenced_and_the_run_placed_elsewhere(house
     assert (attempt.state, attempt.cause) == (AttemptState.ENDED, Cause.NODE_LOST)
     assert (run.state, run.losses, run.avoid) == (RunState.QUEUED, 1, ["n1"])
     assert run.shape != shape
-    assert "n1 is lost: no heartbeat" in run.reason
+    assert "Node n1 is lost: no heartbeat" in run.reason
 
 
 def test_a_runner_that_comes_back_changes_nothing(house: House, patient: Reap) -> None:
@@ -215,7 +215,7 @@ def test_of_a_gang_with_a_lost_node_the_others_are_ended_first(house: House, pat
     patient.step()
     run, attempt = gang.now()
     assert (attempt.cause, run.state, run.avoid) == (Cause.NODE_LOST, RunState.QUEUED, ["n2"])
-    assert attempt.message.startswith("n2 is lost")
+    assert attempt.message.startswith("node n2 is lost")
 
 
 def test_where_no_fence_can_be_written_nobody_is_given_up(house: House, patient: Reap) -> None:

@@ -120,7 +120,7 @@ def test_what_is_held_while_it_is_being_placed_stays_held(house: House) -> None:
 
 
 def test_small_runs_behind_many_that_do_not_fit_are_found_after_a_hint_too(house: House) -> None:
-    for _ in range(2 * FIRST):
+    for _ in range(2 * FIRST[0]):
         house.add_run(accelerators=1)  # no node has any: they keep nothing from others
     schedule = Schedule(house.desk)
     schedule.step()
@@ -130,6 +130,6 @@ def test_small_runs_behind_many_that_do_not_fit_are_found_after_a_hint_too(house
 
 
 def test_the_whole_window_hears_why_it_waits(house: House) -> None:
-    runs = [house.add_run() for _ in range(2 * FIRST)]
+    runs = [house.add_run() for _ in range(2 * FIRST[0])]
     Schedule(house.desk).step()
     assert all("1 CPU" in house.run(r.id).reason for r in runs[2:])

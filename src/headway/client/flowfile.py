@@ -82,7 +82,9 @@ def plan(file: Path) -> list[dict[str, str]]:
         limit = f", at most {render_duration(flow.train.max_duration)}" if flow.train.max_duration else ""
         words = shlex.join(rules.fill(flow.train.command, flow.train.parameters))
         ranks = "1 process" if flow.train.processes == 1 else f"{flow.train.processes} processes"
-        does = f"`{words}` as {ranks} on {flow.train.spec}{limit}"
+        least, most = flow.train.more.get("least", {}).get("nodes"), flow.train.more.get("nodes", 1)
+        many = f" on each of {f'{least}..{most}' if least else most} nodes" if most > 1 else ""
+        does = f"`{words}` as {ranks}{many} on {flow.train.spec}{limit}"
         found.append({"stage": "train", "does": does})
     if flow.evaluate:
         places = f"{flow.evaluate.workers} x {flow.evaluate.spec}"

@@ -93,7 +93,8 @@ class Board:
             self._ended(error)
             return
         self._show()
-        self._pick(run)
+        with self._page:
+            self._pick(run)
 
     async def _older(self) -> None:
         try:

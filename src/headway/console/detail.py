@@ -114,7 +114,7 @@ class Detail:
         self._facts.clear()
         with self._facts:
             for fact in facts.of(run, t, currency):
-                with ui.element("div").classes("wide" if fact.code else ""):
+                with ui.element("div").classes("wide" if fact.code else "broad" if fact.broad else ""):
                     text("dt", fact.name)
                     if fact.runs:
                         self._links(fact.runs)

@@ -55,9 +55,7 @@ def register(api_url: str) -> None:
         await Session(request).sign_out()
         return _to("/login")
 
-    @app.get("/runs/{run}/log")
-    async def log(request: Request, run: int) -> Response:
-        return await downloads.log(api_url, Session(request).token, run, request.query_params)
+    _register_downloads(api_url)
 
     @ui.page("/", title="headway")
     async def first(request: Request, run: str = "") -> Response | None:
@@ -76,6 +74,12 @@ def register(api_url: str) -> None:
             me = None
         _board_page(api_url, session, token, me, int(run) if run.isdecimal() and len(run) < 18 else 0)
         return None
+
+
+def _register_downloads(api_url: str) -> None:
+    @app.get("/runs/{run}/log")
+    async def log(request: Request, run: int) -> Response:
+        return await downloads.log(api_url, Session(request).token, run, request.query_params)
 
 
 def _to(path: str) -> RedirectResponse:

@@ -133,7 +133,7 @@ class Ends:
         # first the fence: whatever comes back from there finds it. Where it cannot be written nobody is given up:
         # it may well be the shared root that is away, and not the node
         write_whole(folder.fence, str(attempt.number + 1).encode())
-        sentence = f"{name} is lost: no heartbeat for {silent:.0f} s."
+        sentence = f"node {name} is lost: no heartbeat for {silent:.0f} s."
         _log.warning("attempt %s: %s", attempt.id, sentence)
         self._given_up.setdefault(attempt.id, {})[index] = sentence
 

@@ -120,7 +120,7 @@ class Schedule(Loop):
             if before != text:
                 news[run_id] = text
         # those that others have been put before, or that are no longer the first of their group
-        return news | {run_id: "" for run_id in told if run_id not in waits and known.get(run_id, "x")}
+        return news | {run_id: "" for run_id in told if run_id not in waits}
 
     # -- apply
 
@@ -140,7 +140,7 @@ class Schedule(Loop):
             if sentence:
                 tx.runs.change_if(run_id, (RunState.QUEUED,), reason=sentence)
                 told[run_id] = sentence
-            elif (before := told.pop(run_id)).startswith("waits"):
+            elif (before := told.pop(run_id, "")).startswith("waits"):
                 tx.runs.change_if(run_id, (RunState.QUEUED,), reason="")
             elif _AND in before:
                 tx.runs.change_if(run_id, (RunState.QUEUED,), reason=before.split(_AND)[0])
@@ -151,6 +151,8 @@ class Schedule(Loop):
         starting = check(RUN_MOVES, run.state, RunState.STARTING)
         if not tx.runs.change_if(run.id, (RunState.QUEUED,), state=starting, reason="", attempts=number):
             return False  # held or stopped meanwhile
+        if self._told:
+            self._told.pop(run.id, None)
         tx.runs.add_attempt(
             id=f"{run.id}-{number}",
             run_id=run.id,

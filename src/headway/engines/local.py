@@ -21,10 +21,11 @@ import yaml
 import headway.runner
 from headway.engines.base import Engine, NodeObservation, Observation, Presence
 from headway.errors import UsageError
-from headway.protocol import identity, names
+from headway.protocol import identity, layout, names
 from headway.protocol.files import AttemptFolder, NodeFolder, read_json, write_first, write_json
 from headway.protocol.launch import Launch
 from headway.rules.records import Node
+from headway.runner import memory
 
 _STARTER = Path(headway.runner.__file__).with_name("starter.py")
 #: a runner that has not claimed its attempt after this long never will
@@ -240,6 +241,8 @@ class LocalEngine(Engine):
             raw = _raw_runner(nodes[index])
             if index not in alive and raw is not None and (sockets := raw.get("sockets")):
                 shutil.rmtree(sockets, ignore_errors=True)
+            if index not in alive:
+                _remove_group(nodes[index])
 
 
 def _observe_node(folder: AttemptFolder, node: NodeFolder) -> NodeObservation:
@@ -302,6 +305,14 @@ def _raw_runner(node: NodeFolder) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return raw if isinstance(raw, dict) else None
+
+
+def _remove_group(node: NodeFolder) -> None:
+    """The cgroup of a runner that was killed together with its keeper."""
+    note = node.path / layout.CGROUP
+    with contextlib.suppress(OSError):
+        memory.remove(os.fsdecode(note.read_bytes()))
+        note.unlink()
 
 
 def _kept(node: NodeFolder) -> bool:

@@ -74,8 +74,8 @@ class Gang:
 
     @property
     def several(self) -> bool:
-        """Whether there are more ranks than one."""
-        return self._launch.processes > 1 or len(self._launch.nodes) > 1
+        """Whether there may be more ranks than one, which need a place to meet."""
+        return self._launch.processes > 1 or len(self._launch.nodes) > 1 or self._launch.view == "node"
 
     def start(self, meeting: tuple[str, int] | None, keeper: Keeper) -> None:
         """Starts every rank, or the one launcher of this node. meeting: address and port of rank 0, where several are.
@@ -127,13 +127,21 @@ class Gang:
             names.LOCAL_WORLD_SIZE: str(self._started()),
             names.NODE_RANK: str(self._index),
         }
-        if launch.view == "node":
-            environment[names.NPROC_PER_NODE] = str(launch.processes)
         if meeting is not None:
             environment[names.MASTER_ADDR], environment[names.MASTER_PORT] = meeting[0], str(meeting[1])
+        if launch.view == "node":
+            environment |= self._for_launcher(nodes, meeting)
         if (mine := self.accelerators()) is not None:
             environment[names.CUDA_VISIBLE_DEVICES] = ",".join(map(str, mine))
         return environment
+
+    def _for_launcher(self, nodes: int, meeting: tuple[str, int] | None) -> dict[str, str]:
+        """torchrun takes what its command line leaves out from PET_*: `torchrun train.py` fills all nodes by itself."""
+        found = {"NNODES": str(nodes), "NPROC_PER_NODE": str(self._launch.processes), "NODE_RANK": str(self._index)}
+        if meeting is not None:
+            found |= {"MASTER_ADDR": meeting[0], "MASTER_PORT": str(meeting[1])}
+        given = {f"PET_{name}": value for name, value in found.items()}
+        return {names.NPROC_PER_NODE: found["NPROC_PER_NODE"], **given}
 
     def ranks(self) -> dict[int, int]:
         """Living processes, each with its rank."""

@@ -263,7 +263,7 @@ class Runner:
         if self.launch.tracking and TRACKING_URI not in self.launch.environment:
             from headway.runner.tracking import Tracking
 
-            self.tracking = Tracking(self.launch, self.folder, self.loop, self.report)
+            self.tracking = Tracking(self.launch, self.index, self.folder, self.loop, self.report)
             gang.extra = self.tracking.environment
 
     def _start_watch(self, gang: Gang) -> None:
@@ -302,6 +302,9 @@ class Runner:
             elif self.tracking is not None and pid == self.tracking.pid:
                 self.tracking.ended(os.waitstatus_to_exitcode(status))
             elif self.gang is not None:
+                if status and pid in self.gang.pids:
+                    # whoever took over may have ended it
+                    self._check_fence()
                 self._follow(self.gang, self.gang.ended(pid, os.waitstatus_to_exitcode(status), usage))
 
     def _follow(self, gang: Gang, failed: bool) -> None:
@@ -355,8 +358,7 @@ class Runner:
 
     def _check_asked(self, *, signalled: bool = False) -> None:
         """Looks at the fence and at stop.json. Several nodes are not signalled all: they look again and again."""
-        if (later := asked.later(self.folder)) > self.launch.number:
-            self._ask_to_end(Cause.FENCED, f"attempt {later} of this run has taken over.", 0.0)
+        self._check_fence()
         if self.stop_seen and not signalled and self.peers is None:
             return
         if (found := asked.to_end(self.folder, self.grace, signalled=signalled)) is None:
@@ -369,6 +371,10 @@ class Runner:
         self.stop_seen = True
         # where our ranks stand is wanted too when another node of our gang found that it hangs
         self._end_here(*found, dump=found[0] in (Cause.HANG, Cause.IDLE_OUTPUT))
+
+    def _check_fence(self) -> None:
+        if (later := asked.later(self.folder)) > self.launch.number:
+            self._ask_to_end(Cause.FENCED, f"attempt {later} of this run has taken over.", 0.0)
 
     def _end_for(self, ended: Ending | None) -> None:
         """Ends it here and, for what is not this node's own fault, on all nodes; prints the stacks before."""
@@ -455,6 +461,7 @@ class Runner:
         environment = {
             **os.environ,
             names.ATTEMPT: self.launch.attempt,
+            names.NODE_RANK: str(self.index),
             names.ATTEMPT_PATH: os.path.realpath(self.folder),
             names.HELPER: os.path.join(self.report.sockets, "helper"),
             names.NODE_RANK: str(self.index),

@@ -30,8 +30,9 @@ RESTARTS = 5
 class Tracking:
     """Bound at once, so that the user's processes know where; nothing else is done before the first connection."""
 
-    def __init__(self, launch: Launch, folder: str, loop: Loop, report: Report) -> None:
-        """Raises OSError."""
+    def __init__(self, launch: Launch, index: int, folder: str, loop: Loop, report: Report) -> None:
+        """index: of this node. Raises OSError."""
+        self._index = index
         self._launch, self._folder, self._loop, self._report = launch, folder, loop, report
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
@@ -62,6 +63,7 @@ class Tracking:
             FD: str(self._socket.fileno()),
             names.RUN: str(self._launch.run),
             names.ATTEMPT: self._launch.attempt,
+            names.NODE_RANK: str(self._index),
             names.ATTEMPT_PATH: os.path.realpath(self._folder),
             names.CHANNEL: os.path.join(self._report.sockets, "channel"),
             **{key: value for key in (names.OUTPUT_PATH,) if (value := self._launch.environment.get(key))},

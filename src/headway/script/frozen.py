@@ -19,12 +19,10 @@ class _Buffer:
 
     __slots__ = ("_views", "storage")
 
-    def __init__(self, size: int, pinned: bool) -> None:
-        self.storage: Any
-        if pinned:
-            self.storage = torch.empty(size, dtype=torch.uint8, pin_memory=True).untyped_storage()
-        else:
-            self.storage = torch.UntypedStorage(size)
+    def __init__(self, size: int, pinned: bool, storage: Any = None) -> None:
+        if storage is None and pinned:
+            storage = torch.empty(size, dtype=torch.uint8, pin_memory=True).untyped_storage()
+        self.storage = torch.UntypedStorage(size) if storage is None else storage
         self._views: dict[Any, Any] = {}
 
     def view(self, dtype: Any, offset: int, size: Any, stride: Any) -> Any:
@@ -147,6 +145,11 @@ class _Copy:
         """Host memory for the whole storage, to be filled at the end."""
         cuda = value.is_cuda
         size = storage.nbytes()
+        copied = self._memo["torch"].get(storage._cdata)
+        if copied is not None and not cuda:
+            # deepcopy has met it before, inside something else
+            self._storages[storage._cdata] = _Buffer(size, False, copied)
+            return self._storages[storage._cdata]
         buffer = self._storages[storage._cdata] = _buffers.take(size, cuda)
         self._cuda |= cuda
         if value.nbytes == size and value.is_contiguous():

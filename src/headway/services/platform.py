@@ -1,19 +1,23 @@
-"""The platform itself: health, specs, nodes and what is free on them, the bill."""
+"""The platform itself: health, specs and their prices, the bill."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 
 from headway.errors import UsageError
+from headway.rules import billing
+from headway.rules import prices as rules
 from headway.rules.access import Action, Caller
-from headway.rules.records import Attempt, Node, Run
+from headway.rules.records import Spec
 from headway.services import access
 from headway.services.context import Services, moment, moment_or_none, money
 from headway.wire.people import Health
-from headway.wire.runs import Bill, BillEntry, NodeView, SpecView
+from headway.wire.platform import PriceView
+from headway.wire.runs import Bill, BillEntry, BillSegment, SpecView
 
 #: the controller's lease
 LEASE = "controller"
+_DAY = 86400.0
 
 
 def health(ctx: Services, version: str) -> Health:
@@ -42,36 +46,26 @@ def specs(ctx: Services, caller: Caller) -> list[SpecView]:
     ]
 
 
-def nodes(ctx: Services, caller: Caller) -> list[NodeView]:
-    """Each node with what live attempts leave free."""
+def prices(ctx: Services, caller: Caller) -> list[PriceView]:
+    """What each spec costs on the spot market now, in the order of the specs."""
     with ctx.store.read() as tx:
         access.require_part(tx, caller)
-        found = tx.runs.nodes()
-        attempts = tx.runs.live_attempts()
-        runs = {r.id: r for r in tx.runs.many({a.run_id for a in attempts})}
-    return [_node_view(node, attempts, runs) for node in found]
+        found = tx.runs.specs()
+    history, now = ctx.prices.history(), ctx.clock()
+    return [_price_view(history, spec, now) for spec in found]
 
 
-def _node_view(node: Node, attempts: list[Attempt], runs: dict[int, Run]) -> NodeView:
-    cpus, memory = node.cpus, node.memory_bytes
-    taken: set[int] = set()
-    for attempt in attempts:
-        for place in attempt.placement:
-            if place["node"] == node.name:
-                cpus -= runs[attempt.run_id].cpus
-                memory -= runs[attempt.run_id].memory_bytes
-                taken.update(place["accelerators"])
-    return NodeView(
-        name=node.name,
-        engine=node.engine,
-        cpus=node.cpus,
-        memory_bytes=node.memory_bytes,
-        accelerators=node.accelerators,
-        free_cpus=max(0.0, cpus),
-        free_memory_bytes=max(0, memory),
-        free_accelerators=[a["index"] for a in node.accelerators if a["index"] not in taken],
-        declared=node.declared,
-        seen_at=moment(node.seen_at),
+def _price_view(history: rules.History, spec: Spec, now: float) -> PriceView:
+    spot = rules.spot(history, spec, now)
+    day = [price for _, _, price in history.between(spec.name, now - _DAY, now) or []] or [spot]
+    return PriceView(
+        spec=spec.name,
+        on_demand=money(spec.price_hour),
+        spot=money(spot),
+        known=history.at(spec.name, now) is not None,
+        since=moment_or_none(history.since(spec.name, now)),
+        low=money(min(day)),
+        high=money(max(day)),
     )
 
 
@@ -96,6 +90,11 @@ def bill(
             seconds=e.seconds,
             price_hour=money(e.price_hour),
             amount=money(e.amount),
+            billing=billing.billing_of(e).value,
+            segments=[
+                BillSegment(begin=moment(begin), end=moment(end), price_hour=money(price))
+                for begin, end, price in e.details.get("segments", [])
+            ],
         )
         for e in found
     ]

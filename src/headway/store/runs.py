@@ -95,7 +95,7 @@ class Runs(Area):
     ) -> list[tuple[list[Run], int]]:
         """What may be placed (queued, not blocked) by project, priority and shape: the first of each, and how many.
 
-        The first are by (position, id). project_id: only that project's. rows: about so many in all, though two of each.
+        The first are by (position, id). project_id: only that project's. rows: about so many in all, yet two of each.
         Costs a look at an index of what waits and the rows that it returns, whatever else the table holds.
         """
         groups = sa.select(*_GROUP, sa.func.count()).where(_QUEUED).group_by(*_GROUP).order_by(*_GROUP)

@@ -103,9 +103,27 @@ class Attempt:
     def events(self, name: str) -> list[dict[str, Any]]:
         return [e for e in read_records(self.node.events)[0] if e["event"] == name]
 
-    def runner(self) -> identity.Identity:
-        """Waits for the runner's claim."""
-        return identity.Identity.from_json(eventually(lambda: read_json(self.node.runner), f"a runner of {self.id}"))
+    def runner(self, index: int = 0) -> identity.Identity:
+        """Waits for the claim of a node's runner."""
+        path = self.folder.node(index).runner
+        return identity.Identity.from_json(eventually(lambda: read_json(path), f"runner {index} of {self.id}"))
+
+    def all_say(self, text: str, processes: int = 1) -> None:
+        """Waits until every process of every node has printed the line `text`."""
+        for index in range(len(self.launch.nodes)):
+            log = self.folder.node(index).run_log
+            eventually(
+                lambda log=log: [line.text for line, _ in log_lines(log)].count(text) >= processes,
+                f"{text!r} on node {index} of {self.id}",
+            )
+
+    def exits(self) -> list[Exit]:
+        """Waits for the ends of all nodes."""
+        paths = [self.folder.node(index).exit for index in range(len(self.launch.nodes))]
+        return [Exit.from_json(eventually(lambda p=p: read_json(p), f"the end of {p}")) for p in paths]
+
+    def presences(self) -> list[Presence]:
+        return [node.presence for node in self.engine.observe([self.id])[self.id].nodes]
 
     def processes(self) -> list[int]:
         """Ids of the living processes that belong to it."""
@@ -118,10 +136,11 @@ class Attempt:
 
     def clean(self) -> None:
         """Ends it, whatever state it is in."""
-        if (raw := read_json(self.node.runner)) is not None:
-            identity.send_signal(identity.Identity.from_json(raw), signal.SIGKILL)
-            if raw.get("sockets"):
-                shutil.rmtree(raw["sockets"], ignore_errors=True)
+        for index in range(len(self.launch.nodes)):
+            if (raw := read_json(self.folder.node(index).runner)) is not None:
+                identity.send_signal(identity.Identity.from_json(raw), signal.SIGKILL)
+                if raw.get("sockets"):
+                    shutil.rmtree(raw["sockets"], ignore_errors=True)
         for pid in self.processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -137,6 +156,10 @@ WITH_SESSION = (
 )
 #: the same, deaf to SIGTERM
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
+
+
+#: two nodes of one attempt
+TWO: list[dict[str, Any]] = [{"name": f"n{i}", "address": "127.0.0.1", "accelerators": []} for i in range(2)]
 
 
 class EngineContract:
@@ -327,3 +350,81 @@ class EngineContract:
         assert attempt.presence is Presence.LOST
         attempt.stop(grace=0.1)
         assert attempt.presence is Presence.LOST
+
+    # -- attempts of several nodes
+
+    def test_every_node_has_a_runner_and_every_rank_its_number(self, make: Callable[..., Attempt]) -> None:
+        code = "import os; print(os.environ['NODE_RANK'], os.environ['RANK'], os.environ['WORLD_SIZE'])"
+        attempt = make(python(code), nodes=TWO, processes=2).start()
+        assert [end.cause for end in attempt.exits()] == [Cause.DONE, Cause.DONE]
+        lines = [sorted(line.text for line, _ in log_lines(attempt.folder.node(index).run_log)) for index in range(2)]
+        assert lines == [["0 0 4", "0 1 4"], ["1 2 4", "1 3 4"]]
+        assert attempt.presence is Presence.ENDED
+        assert attempt.presences() == [Presence.ENDED] * 2
+
+    def test_a_gang_started_again_is_the_same(self, make: Callable[..., Attempt]) -> None:
+        attempt = make(python(FOREVER), nodes=TWO).start()
+        runners = [attempt.runner(index) for index in range(2)]
+        attempt.all_say("up")
+        attempt.start()
+        assert [attempt.runner(index) for index in range(2)] == runners
+        assert attempt.presence is Presence.ALIVE
+
+    def test_a_gang_is_alive_while_one_of_its_nodes_is(self, make: Callable[..., Attempt]) -> None:
+        code = "import os, sys\nif os.environ['RANK'] == '1': sys.exit(0)\n" + FOREVER
+        attempt = make(python(code), nodes=TWO).start()
+        eventually(lambda: attempt.presences() == [Presence.ALIVE, Presence.ENDED], "the end of one node")
+        assert attempt.presence is Presence.ALIVE
+
+    def test_stop_asks_every_node(self, make: Callable[..., Attempt]) -> None:
+        attempt = make(python(FOREVER), nodes=TWO, processes=2).start()
+        attempt.all_say("up", 2)
+        attempt.stop()
+        assert [end.cause for end in attempt.exits()] == [Cause.STOPPED] * 2
+        assert attempt.processes() == []
+
+    def test_a_killed_runner_of_a_gang_is_lost_and_the_others_end(self, make: Callable[..., Attempt]) -> None:
+        attempt = make(python(FOREVER), nodes=TWO).start()
+        attempt.all_say("up")
+        assert identity.send_signal(attempt.runner(1), signal.SIGKILL)
+        eventually(lambda: attempt.presence is Presence.LOST, "the loss")
+        eventually(lambda: attempt.presences() == [Presence.ENDED, Presence.LOST], "the end of the other")
+        assert attempt.exit().cause is Cause.PEER_FAILED
+        eventually(lambda: not attempt.processes(), "the end of all processes")
+
+    def test_sweep_of_one_node_leaves_what_lives_on_the_others(
+        self, engine: Engine, make: Callable[..., Attempt]
+    ) -> None:
+        attempt = make(python(FOREVER), nodes=TWO).start()
+        attempt.all_say("up")
+        engine.sweep(attempt.id, 1)
+        assert attempt.presences() == [Presence.ALIVE] * 2
+        assert len(attempt.processes()) == 2
+
+    def test_sweep_of_a_node_that_was_given_up_ends_what_runs_there_and_leaves_its_runner(
+        self, engine: Engine, make: Callable[..., Attempt]
+    ) -> None:
+        attempt = make(python(WITH_SESSION)).start()
+        child = identity.of(attempt.number("child"))
+        attempt.said("up")
+        runner = attempt.runner()
+        assert child is not None
+        assert identity.send_signal(runner, signal.SIGSTOP)
+        write_whole(attempt.folder.fence, b"2")
+        engine.sweep(attempt.id, lost=True)
+        eventually(lambda: not identity.alive(child), "the end of what it started")
+        assert identity.alive(runner)
+        assert identity.send_signal(runner, signal.SIGCONT)
+        # it finds the fence, and that what it watched over is gone
+        assert attempt.exit().cause is Cause.FENCED
+        assert attempt.processes() == []
+
+    def test_what_is_amended_holds_while_it_runs(self, engine: Engine, make: Callable[..., Attempt]) -> None:
+        attempt = make(python(FOREVER), max_duration=600.0).start()
+        attempt.said("up")
+        engine.amend(attempt.id, {"max_duration": 0.1, "grace": 1.0, "limits": {}})
+        assert attempt.exit().cause is Cause.TIME_LIMIT
+
+    def test_amending_what_was_never_started_is_no_error(self, engine: Engine) -> None:
+        engine.amend("404-1", {"grace": 1.0})
+        assert engine.observe(["404-1"])["404-1"].presence is Presence.UNKNOWN

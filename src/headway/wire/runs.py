@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from headway.wire.base import Answer, Request
 
@@ -336,10 +337,16 @@ class LogPage(Answer):
     more: bool = False
 
 
+def _number(value: object) -> object:
+    # JSON knows no NaN: what is not finite travels as null
+    return math.nan if value is None else value
+
+
 class MetricPoint(Answer):
     time: float
     step: int
-    value: float
+    #: NaN where it was not finite
+    value: Annotated[float, BeforeValidator(_number)]
     rank: int = 0
 
 
@@ -357,17 +364,10 @@ class SpecView(Answer):
     price_hour: float
 
 
-class NodeView(Answer):
-    name: str
-    engine: str
-    cpus: float
-    memory_bytes: int
-    accelerators: list[dict[str, Any]]
-    free_cpus: float
-    free_memory_bytes: int
-    free_accelerators: list[int]
-    declared: bool
-    seen_at: datetime
+class BillSegment(Answer):
+    begin: datetime
+    end: datetime
+    price_hour: float
 
 
 class BillEntry(Answer):
@@ -378,8 +378,13 @@ class BillEntry(Answer):
     started_at: datetime
     ended_at: datetime | None
     seconds: float
+    #: of all its nodes; of a spot attempt the latest
     price_hour: float
     amount: float
+    #: "on_demand", "spot" or "subscription", which costs nothing more
+    billing: str = "on_demand"
+    #: of a spot attempt: what it cost from when to when
+    segments: list[BillSegment] = []
 
 
 class Bill(Answer):

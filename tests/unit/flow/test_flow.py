@@ -62,6 +62,27 @@ def test_the_whole() -> None:
     assert found.endpoint is not None and found.endpoint.max_duration == 7200
 
 
+def test_a_training_stage_takes_what_a_job_takes() -> None:
+    more = {
+        "nodes": "1..4", "accelerators": "1..2", "billing": "spot", "spot": {"max_price": 2, "protection": "30m"},
+        "max_wait": "1d", "limits": {"idle_output": "10m", "disk": "2GiB"}, "keep": {"keep_best": "3:accuracy"},
+        "after": 12, "tags": {"team": "vision"}, "compat": "pai", "retry_rules": {"node_lost": "elsewhere:5"},
+    }  # fmt: skip
+    found = flow.parse({**WHOLE, "train": {**WHOLE["train"], **more}}).train
+    assert found is not None
+    assert found.more == {
+        "nodes": 4, "accelerators": 2, "least": {"nodes": 1, "accelerators": 1}, "billing": "spot",
+        "spot": {"max_price": 2.0, "protection": 1800}, "max_wait": 86400,
+        "limits": {"idle_output": 600, "disk_bytes": 2 << 30},
+        "retention": {"keep_best": {"n": 3, "metric": "accuracy", "mode": "max"}},
+        "after": [12], "tags": {"team": "vision"}, "compat": "pai",
+        "retry_rules": {"node_lost": {"action": "elsewhere", "times": 5}},
+    }  # fmt: skip
+    # what names none of it asks for what it always did, so that its key stays
+    plain = flow.parse(WHOLE).train
+    assert plain is not None and plain.more == {}
+
+
 def test_the_example_is_read_and_plans_425_cells() -> None:
     found = flowfile.load(EXAMPLE)
     assert found.stages == list(flow.STAGES)
@@ -77,6 +98,9 @@ def test_the_example_is_read_and_plans_425_cells() -> None:
         ("train.max_duration", "30", "flow.yaml: train.max_duration: '30' is not a duration.", "90m"),
         ("train.max_duration", 1800, "flow.yaml: train.max_duration: 1800 is not a duration.", "90m"),
         ("train.memory", "4 lots", "flow.yaml: train.memory: '4 lots' is not a size.", "24GiB"),
+        ("train.nodes", "4..1", "flow.yaml: train.nodes: '4..1' is not a range.", "1..4"),
+        ("train.limits", {"idle": "3m"}, "flow.yaml: train.limits: unknown key 'idle'.", "idle_output"),
+        ("train.max_wait", "10m", "max_wait is 10m, less than max_duration (30m)", "waiting and running"),
         ("train.processes", 0, "flow.yaml: train.processes is 0.", "from 1 to 1024"),
         ("train.processes", "two", "flow.yaml: train.processes is 'two'.", "whole number"),
         ("train.command", None, "flow.yaml: train has no command.", "train.command"),

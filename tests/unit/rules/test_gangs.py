@@ -78,7 +78,7 @@ def test_the_sentence_names_the_node_and_the_rank() -> None:
 
 def test_a_name_is_said_once_and_not_of_what_all_were_asked_for() -> None:
     lost = end(Cause.NODE_LOST, message="n2 is lost: no heartbeat for 30 s.")
-    assert gangs.combine([end(PEER), lost], nodes=NODES).message == "n2 is lost: no heartbeat for 30 s."
+    assert gangs.combine([end(PEER), lost], nodes=NODES).message == "node n2 is lost: no heartbeat for 30 s."
     stopped = end(Cause.STOPPED, message="Enough.")
     assert gangs.combine([stopped, stopped], nodes=NODES).message == "Enough."
 

@@ -89,6 +89,22 @@ def test_sessions_of_their_own_and_sockets_go_with_it(make: Make) -> None:
     assert "its keeper" in [line.text for line, _ in log_lines(attempt.node.diag_log)][-1]
 
 
+def test_a_sweep_removes_the_cgroup_that_nobody_else_did(make: Make) -> None:
+    attempt = make(python(FOREVER), memory_bytes=1 << 30).start()
+    attempt.said("up")
+    time.sleep(0.3)
+    if not (note := attempt.node.path / "cgroup").exists():
+        pytest.skip("no cgroup can be made here")
+    path = Path(note.read_text())
+    assert path.exists()
+    os.kill(read_json(attempt.node.runner)["keeper"]["pid"], signal.SIGKILL)
+    identity.send_signal(attempt.runner(), signal.SIGKILL)
+    lost(attempt)
+    attempt.engine.sweep(attempt.id)
+    assert not path.exists()
+    assert not note.exists()
+
+
 def test_without_its_keeper_a_runner_goes_on(make: Make) -> None:
     attempt = make(python(FOREVER)).start()
     attempt.said("up")

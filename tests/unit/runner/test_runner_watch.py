@@ -167,7 +167,8 @@ class TestMemory:
         if (group := memory.make(f"headway-test-{os.getpid()}", 100 << 20)) is None:
             pytest.skip("no cgroup can be made here")
         group.close()
-        code = f"import os, time\nif os.fork() == 0:\n    time.sleep(1)\n    b = bytearray(b'x') * (300 << 20)\nos.wait()\n{FOREVER}"
+        child = "    time.sleep(1)\n    b = bytearray(b'x') * (300 << 20)\n"
+        code = f"import os, time\nif os.fork() == 0:\n{child}os.wait()\n{FOREVER}"
         end = make(python(code), memory_bytes=100 << 20).start().exit()
         assert end.cause is Cause.OOM_KILL
         assert "killed by the kernel" in end.message

@@ -53,11 +53,13 @@ def test_training_may_change_everything_once_the_call_is_back(folder: Path) -> N
     assert 0 < note["blocked_seconds"] <= note["save_seconds"]
 
 
-def test_what_shares_memory_goes_on_sharing_it_and_is_saved_once(folder: Path) -> None:
+@pytest.mark.parametrize("inside_first", [False, True])
+def test_what_shares_memory_goes_on_sharing_it_and_is_saved_once(folder: Path, inside_first: bool) -> None:
     whole = torch.arange(1_000_000.0)
     state = {"whole": whole, "tied": whole, "view": whole[10:20], "rows": whole.view(1000, 1000).t()}
     state["parameter"] = torch.nn.Parameter(whole)
-    state["inside"] = collections.deque([whole[5:7]])
+    inside = {"inside": collections.deque([whole[5:7]])}
+    state = {**inside, **state} if inside_first else {**state, **inside}
     path = headway.save_checkpoint(state, "a.pt", wait=False)
     headway.flush_checkpoints()
     found = torch.load(path, weights_only=False)
@@ -105,6 +107,18 @@ def test_every_kind_of_value(folder: Path, value: Any) -> None:
         assert torch.equal(a, b)
     else:
         assert a == b
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+def test_an_accelerators_tensors_are_saved_as_the_cpus(folder: Path) -> None:
+    whole = torch.arange(1000.0, device="cuda")
+    path = headway.save_checkpoint({"whole": whole, "view": whole[10:20]}, "a.pt", wait=False)
+    whole.zero_()
+    headway.flush_checkpoints()
+    found = load(path)
+    assert found["whole"].device.type == "cpu" and found["whole"].sum() == 499_500
+    found["whole"][10] = -1
+    assert found["view"][0] == -1
 
 
 def test_state_that_contains_itself(folder: Path) -> None:
