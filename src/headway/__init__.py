@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from headway.client import Client
+    from headway.client.estimator import Estimator
     from headway.script import flush_checkpoints, log, resume, save_checkpoint, should_stop
 
 #: public name -> module that holds it; loaded on first use so that `import headway` costs nothing in a script.
 _WHERE = {
     "Client": "headway.client",
+    "Estimator": "headway.client.estimator",
     "flush_checkpoints": "headway.script",
     "log": "headway.script",
     "resume": "headway.script",
@@ -23,7 +25,7 @@ _WHERE = {
     "should_stop": "headway.script",
 }
 
-__all__ = ["Client", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
+__all__ = ["Client", "Estimator", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
 
 
 def __getattr__(name: str) -> Any:

@@ -68,6 +68,7 @@ def house(fresh: Server, tmp_path: Path) -> Iterator[House]:
         yield House(fresh, client, client.snapshots.push(code).digest)
 
 
+@pytest.mark.timeout(900)
 def test_reclaimed_ten_times_it_ends_with_the_same_weights(house: House) -> None:
     chance = random.Random(2604)
     undisturbed = house.submit(name="undisturbed")

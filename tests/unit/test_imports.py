@@ -28,7 +28,7 @@ HEAVY = {
     "uvicorn",
     "yaml",
 }
-PUBLIC = ["Client", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
+PUBLIC = ["Client", "Estimator", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
 
 
 def loaded(code: str) -> set[str]:

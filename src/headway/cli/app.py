@@ -75,6 +75,8 @@ for name, words in {
     "user": people.users,
     "token": people.tokens,
     "node": platform.nodes,
+    "queue": platform.queue,
+    "price": platform.prices,
     "spec": platform.specs,
     "config": configuration.app,
 }.items():

@@ -78,6 +78,58 @@ def project_quota(
     print(f"files: {view.used.files} used, {'no limit' if view.quota_files is None else view.quota_files}")
 
 
+@projects.command("limits")
+def project_limits(
+    name: Name,
+    cpus: Annotated[str | None, typer.Option(help="A number, or none.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Such as 500GiB, or none.")] = None,
+    accelerators: Annotated[str | None, typer.Option(help="A number, or none.")] = None,
+    nodes: Annotated[str | None, typer.Option(help="A number, or none.")] = None,
+    runs: Annotated[str | None, typer.Option(help="Runs at once, or none.")] = None,
+    weight: Annotated[float | None, typer.Option(help="Share of what is contended for, against others.")] = None,
+    as_json: common.AsJson = False,
+) -> None:
+    """Show or set what a project's runs may occupy at once, and its weight against other projects."""
+    from headway.rules.units import parse_size, render_size
+
+    given = {"cpus": cpus, "accelerators": accelerators, "nodes": nodes, "runs": runs}
+    values = {key: _limit(text, f"--{key}", whole=key != "cpus") for key, text in given.items() if text is not None}
+    if memory is not None:
+        values["memory_bytes"] = None if memory == "none" else parse_size(memory, "--memory")
+    if weight is not None:
+        values["weight"] = weight
+    with common.client() as client:
+        view = client.platform.set_limits(name, **values) if values else client.platform.limits(name)
+    if as_json:
+        common.print_json(view)
+        return
+    for key, used in view.used.items():
+        text, limit = f"{used:g}", view.limits.get(key)
+        if key == "memory_bytes":
+            text = render_size(int(used))
+        most = "no limit" if limit is None else render_size(int(limit)) if key == "memory_bytes" else f"{limit:g}"
+        print(f"{key.removesuffix('_bytes')}: {text} used, {most}")
+    print(f"weight: {view.weight:g}")
+    if view.waiting:
+        print(f"{view.waiting} waiting")
+        common.next_step(f"headway --project {name} queue ls")
+
+
+def _limit(text: str, option: str, *, whole: bool) -> float | None:
+    """A limit as written; None for none. Raises UsageError."""
+    from headway.errors import UsageError
+
+    if text == "none":
+        return None
+    try:
+        value = int(text) if whole else float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1e12:
+        raise UsageError(f"{option} {text!r} is no number.", "Give a number, or none.")
+    return value
+
+
 @projects.command("members")
 def project_members(name: Name, as_json: common.AsJson = False) -> None:
     """List a project's members."""

@@ -13,19 +13,11 @@ from pydantic import BaseModel
 
 from headway.client.transport import EventReader, ServerEvent, error_of, options, unreachable
 from headway.errors import UnreachableError
+from headway.wire.metrics import MetricSeries, UsageSeries
 from headway.wire.people import Health, Me, ProjectView
+from headway.wire.platform import NodeView
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
-from headway.wire.runs import (
-    AttemptView,
-    Bill,
-    CheckpointView,
-    JobView,
-    LogLineView,
-    LogPage,
-    MetricSeries,
-    NodeView,
-    RunView,
-)
+from headway.wire.runs import AttemptView, Bill, CheckpointView, JobView, LogLineView, LogPage, RunView
 
 #: seconds between tries of a stream that broke
 _AGAIN = 0.5
@@ -154,8 +146,15 @@ class AsyncClient:
         except httpx.HTTPError as error:
             raise unreachable(self.url, error) from error
 
-    async def metrics(self, run: int) -> list[MetricSeries]:
-        return [MetricSeries.model_validate(m) for m in await self.call("GET", f"/runs/{run}/metrics")]
+    async def metrics(self, run: int, points: int = 1000) -> list[MetricSeries]:
+        """points: most of each metric; of more the lowest and the highest of each stretch are given."""
+        found = await self.call("GET", f"/runs/{run}/metrics", params={"points": points})
+        return [MetricSeries.model_validate(m) for m in found]
+
+    async def usage(self, run: int, points: int = 500) -> list[UsageSeries]:
+        """What each attempt and node used; points: most samples of each."""
+        found = await self.call("GET", f"/runs/{run}/usage", params={"points": points})
+        return [UsageSeries.model_validate(m) for m in found]
 
     async def checkpoints(self, run: int) -> list[CheckpointView]:
         return [CheckpointView.model_validate(c) for c in await self.call("GET", f"/runs/{run}/checkpoints")]

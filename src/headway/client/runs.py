@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from headway.client.logs import Logs
 from headway.client.transport import Transport, build
-from headway.wire.runs import (
-    AttemptView,
-    ChangeRequest,
-    CheckpointView,
-    MetricSeries,
-    RunView,
-    StopRequest,
-)
+from headway.wire.metrics import MetricSeries, UsageSeries
+from headway.wire.runs import AttemptView, ChangeRequest, CheckpointView, RunView, StopRequest
 
 ENDED = frozenset({"succeeded", "failed", "stopped"})
 
@@ -71,8 +66,33 @@ class Runs(Logs):
     def retry(self, run: int) -> RunView:
         return RunView.model_validate(self._transport.call("POST", f"/runs/{run}/retry"))
 
-    def metrics(self, run: int) -> list[MetricSeries]:
-        return [MetricSeries.model_validate(m) for m in self._transport.call("GET", f"/runs/{run}/metrics")]
+    def metrics(
+        self,
+        run: int,
+        names: Sequence[str] = (),
+        *,
+        first: float | None = None,
+        last: float | None = None,
+        points: int | None = None,
+        by: str = "step",
+    ) -> list[MetricSeries]:
+        """Every metric's points, or those of `names`, from `first` to `last` (both included).
+
+        by: "step", or "time" in seconds since the epoch. points: most of each metric (None: 10,000); of more the lowest
+        and the highest of each stretch are given.
+        """
+        query = {"name": list(names) or None, "first": first, "last": last, "points": points, "by": by}
+        given = {key: value for key, value in query.items() if value is not None}
+        found = self._transport.call("GET", f"/runs/{run}/metrics", params=given)
+        return [MetricSeries.model_validate(m) for m in found]
+
+    def usage(
+        self, run: int, *, first: float | None = None, last: float | None = None, points: int | None = None
+    ) -> list[UsageSeries]:
+        """What each attempt and node used. first, last: seconds since the epoch; points: most samples of each."""
+        query = {"first": first, "last": last, "points": points}
+        given = {key: value for key, value in query.items() if value is not None}
+        return [UsageSeries.model_validate(m) for m in self._transport.call("GET", f"/runs/{run}/usage", params=given)]
 
     def checkpoints(self, run: int) -> list[CheckpointView]:
         return [CheckpointView.model_validate(c) for c in self._transport.call("GET", f"/runs/{run}/checkpoints")]

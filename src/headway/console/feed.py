@@ -14,8 +14,9 @@ from headway.client.aio import AsyncClient
 from headway.console.show import LIVE
 from headway.errors import HeadwayError, UnauthorizedError, UnreachableError
 from headway.wire.people import ProjectView
+from headway.wire.platform import NodeView
 from headway.wire.products import EndpointView, EvaluationView
-from headway.wire.runs import Bill, NodeView, RunView
+from headway.wire.runs import Bill, RunView
 
 #: runs asked for at once
 PAGE = 100

@@ -15,7 +15,8 @@ from headway.console import show
 from headway.console.frame import text
 from headway.console.texts import Texts
 from headway.errors import HeadwayError
-from headway.wire.runs import AttemptView, CheckpointView, MetricPoint, MetricSeries, RunView
+from headway.wire.metrics import MetricPoint, MetricSeries
+from headway.wire.runs import AttemptView, CheckpointView, RunView
 
 R = TypeVar("R", CheckpointView, AttemptView)
 

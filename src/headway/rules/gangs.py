@@ -19,6 +19,8 @@ ASKED = frozenset(
         *(Cause.NO_PROGRESS, Cause.NAN_METRIC, Cause.DISK_LIMIT, Cause.HANG),
     }
 )
+#: what ranks do whose peers on another node vanished: the connection breaks, and they raise or abort
+_CONSEQUENCES = frozenset({Cause.EXIT, Cause.KILLED})
 #: causes that lie with one node, whose name people want to know
 _LOCAL = frozenset(
     {
@@ -61,19 +63,19 @@ def combine(ends: Sequence[Exit | None], *, nodes: Sequence[str] = (), abort: Ma
 def first(ends: Sequence[Exit | None], *, abort: Mapping[str, Any] | None = None) -> First:
     """The node that explains the end: that of which abort.json tells, else the earliest whose end follows no other's.
 
-    Raises ValueError without any node.
+    A node that was lost before another's ranks failed comes first, as these most likely failed for want of it. Raises
+    ValueError without any node.
     """
     if not ends:
         raise ValueError("an attempt has at least one node")
     found = [_known(end, ends) for end in ends]
     if (asked := _earliest(found, ASKED)) is not None and not _own_fault(found, abort):
         return asked
-    if (told := _told(found, abort)) is not None:
-        return told
     causes = frozenset(Cause) - FOLLOWERS
-    # a node that failed says more than one that was lost, which may well have been because of it
+    if (told := _told(found, abort)) is not None:
+        return _lost_before(found, told, _time(abort, told.end)) or told
     if (own := _earliest(found, causes - LOSSES)) is not None:
-        return own
+        return _lost_before(found, own, own.end.ended) or own
     if (lost := _earliest(found, causes)) is not None:
         return lost
     if (fenced := _earliest(found, frozenset({Cause.FENCED}))) is not None:
@@ -83,6 +85,20 @@ def first(ends: Sequence[Exit | None], *, abort: Mapping[str, Any] | None = None
         return First(0, found[0])
     chosen = min(followers, key=lambda i: found[i].ended)
     return First(chosen, replace(found[chosen], cause=Cause.RUNNER_LOST))
+
+
+def _lost_before(ends: Sequence[Exit], failed: First, at: float) -> First | None:
+    """Another node that was lost before `failed` failed at `at`: its last sign of life is older."""
+    if failed.end.cause not in _CONSEQUENCES:
+        return None
+    among = [i for i, end in enumerate(ends) if i != failed.node and end.cause in LOSSES and end.ended <= at]
+    chosen = min(among, key=lambda i: (ends[i].ended, i), default=None)
+    return None if chosen is None else First(chosen, ends[chosen])
+
+
+def _time(abort: Mapping[str, Any] | None, end: Exit) -> float:
+    at = (abort or {}).get("at")
+    return float(at) if isinstance(at, (int, float)) else end.ended
 
 
 def _earliest(ends: Sequence[Exit], causes: frozenset[Cause]) -> First | None:
@@ -128,13 +144,11 @@ def _number(value: Any) -> int | None:
 
 
 def _known(end: Exit | None, ends: Sequence[Exit | None]) -> Exit:
-    """Of a node that left no word: lost, at the latest time that is known of the others."""
+    """Of a node that left no word: lost, and nobody knows when."""
     if end is not None:
         return end
-    others = [e for e in ends if e is not None]
-    started = min((e.started for e in others), default=0.0)
-    ended = max((e.ended for e in others), default=started)
-    return Exit(Cause.RUNNER_LOST, None, None, None, "its runner is gone without a word.", started, None, ended)
+    started = min((e.started for e in ends if e is not None), default=0.0)
+    return Exit(Cause.RUNNER_LOST, None, None, None, "its runner is gone without a word.", started, None, started)
 
 
 def _sentence(end: Exit, name: str) -> str:

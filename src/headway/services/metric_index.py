@@ -1,4 +1,4 @@
-"""Columns of metrics.jsonl: each file is read once, from where the last look stopped; a window then costs what it shows.
+"""Columns of metrics.jsonl: each file is read once, as it grows, and a window then costs what it shows.
 
 Columns are kept in memory (the most recently used), and of long files also in `<root>/index/metrics`, as a cache that
 may be deleted at any time: written whole and renamed, so that several api processes can share it without a lock.
@@ -141,24 +141,20 @@ class FileIndex:
             records = json.loads(b"[" + b",".join(lines) + b"]")
         except (ValueError, RecursionError):
             records = list(_each(lines))
-        columns, before = self.columns, 0
+        columns = self.columns
         for record in records:
             try:
                 key = record["name"], record.get("rank", 0)
-                step, time, value = record["step"], record["t"], record["value"]
+                step, time, value = int(record["step"]), float(record["t"]), float(record["value"])
                 column = columns.get(key)
                 if column is None:
                     if not (isinstance(key[0], str) and isinstance(key[1], int)):
                         continue
                     column = columns[key] = Column(*key)
-                before = len(column.steps)
                 column.add(step, time, value)
                 self.points += 1
-            except (AttributeError, KeyError, TypeError, OverflowError):
-                # a line that is no point; of what was appended in part nothing stays
-                if isinstance(record, dict) and (column := columns.get((record.get("name"), record.get("rank", 0)))):  # type: ignore[arg-type]
-                    for one in (column.steps, column.times, column.values):
-                        del one[before:]
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+                continue  # a line that is no point
 
     # -- on disk
 

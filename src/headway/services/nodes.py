@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from headway.errors import NotFoundError, RefusedError
 from headway.rules.access import Caller
@@ -60,7 +61,8 @@ def reclaim(ctx: Services, caller: Caller, name: str, request: ReclaimRequest) -
         _node(tx, name)
         here = [a for a in tx.runs.live_attempts() if any(place["node"] == name for place in a.placement)]
         runs = {run.id: run for run in tx.runs.many([a.run_id for a in here])}
-        chosen = [a for a in here if _is_meant(name, runs[a.run_id], request, runs)]
+        spot = {run.id for run in runs.values() if run.billing is Billing.SPOT}
+        chosen = [a for a in here if a.run_id in spot and request.run in (None, a.run_id)]
         view = ReclaimView(
             node=name,
             asked=[a.run_id for a in chosen if a.reclaim_at is None],
@@ -76,10 +78,6 @@ def reclaim(ctx: Services, caller: Caller, name: str, request: ReclaimRequest) -
                 tx.runs.change_attempt(attempt.id, **asked, reclaim_grace=request.grace)
     ctx.hint("reclaim", name)
     return view
-
-
-def _is_meant(name: str, run: Run, request: ReclaimRequest, runs: Collection[int]) -> bool:
-    return run.billing is Billing.SPOT and request.run in (None, run.id)
 
 
 def _refuse(name: str, request: ReclaimRequest, runs: Mapping[int, Run]) -> None:
@@ -137,17 +135,16 @@ def _view(node: Node, attempts: Collection[Attempt], runs: Mapping[int, Run]) ->
     )
 
 
-def _run_view(run: Run, attempt: Attempt, place: Mapping[str, object]) -> NodeRunView:
+def _run_view(run: Run, attempt: Attempt, place: Mapping[str, Any]) -> NodeRunView:
     held = Held(run, attempt)
-    amounts = {"cpus": run.cpus, "memory_bytes": run.memory_bytes, "accelerators": [], **place}
     return NodeRunView(
         run=run.id,
         attempt=attempt.id,
         owner=run.owner,
         billing=run.billing.value,
-        cpus=amounts["cpus"],
-        memory_bytes=amounts["memory_bytes"],
-        accelerators=amounts["accelerators"] or [],
+        cpus=place.get("cpus", run.cpus),
+        memory_bytes=place.get("memory_bytes", run.memory_bytes),
+        accelerators=place.get("accelerators") or [],
         until=None if math.isinf(held.ends) else moment(held.ends),
         leaving=held.leaving,
     )

@@ -17,7 +17,7 @@ _POLICY = Policy()
 
 
 def listing(ctx: Services, caller: Caller, project: str, *, limit: int = 100) -> QueueView:
-    """The first `limit` of what waits, next first; then, within the limit, what comes after runs that have not ended."""
+    """The first `limit` of what waits, next first; then, within the limit, what comes after runs yet to succeed."""
     now = ctx.clock()
     with ctx.store.read() as tx:
         home = access.project(tx, caller, project, Action.VIEW)
@@ -89,8 +89,8 @@ def _other(tx: Transaction, caller: Caller, run: Run, before: int, project: str)
         )
     if other.priority != run.priority:
         raise RefusedError(
-            f"Run {run.id} has priority {run.priority} and run {before} has {other.priority}: the order by hand is among "
-            "runs of one priority.",
+            f"Run {run.id} has priority {run.priority} and run {before} has {other.priority}: only runs of one "
+            "priority are put in order by hand.",
             f"Give it the same one: `headway job change {run.id} --priority {other.priority}`.",
         )
     return other

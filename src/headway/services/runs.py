@@ -147,6 +147,7 @@ def retry(ctx: Services, caller: Caller, run_id: int) -> RunView:
         anew: dict[str, Any] = {
             "state": RunState.QUEUED, "reason": "", "losses": 0, "ended_at": None, "exit_code": None, "cause": None,
             "stop_at": None, "stop_reason": "", "pause_at": None, "queued_at": ctx.clock(), "avoid": [],
+            "asked_at": ctx.clock(),
             "shape": shape_of(fresh), "blocked": False,
         }  # fmt: skip
         if run.state in (RunState.FAILED, RunState.STOPPED):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from headway.wire.base import Answer, Request
 
@@ -335,24 +334,6 @@ class LogPage(Answer):
     complete: bool
     #: whether more can be read behind the cursor now; a search may answer with few lines, or none, before its end
     more: bool = False
-
-
-def _number(value: object) -> object:
-    # JSON knows no NaN: what is not finite travels as null
-    return math.nan if value is None else value
-
-
-class MetricPoint(Answer):
-    time: float
-    step: int
-    #: NaN where it was not finite
-    value: Annotated[float, BeforeValidator(_number)]
-    rank: int = 0
-
-
-class MetricSeries(Answer):
-    name: str
-    points: list[MetricPoint]
 
 
 class SpecView(Answer):

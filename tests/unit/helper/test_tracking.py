@@ -57,7 +57,9 @@ print("good")
 """
 
 
-def test_autolog_of_the_real_client_works_unchanged(tmp_path: Path) -> None:
+def test_autolog_of_the_real_client_works_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the client imports the model in a process of its own, to see what that needs
+    monkeypatch.setattr("headway.testing.engines.PATIENCE", 240.0)
     output = tmp_path / "output"
     attempt = Attempt(
         LocalEngine(tmp_path),

@@ -52,6 +52,13 @@ PEER, DONE, FENCED = Cause.PEER_FAILED, Cause.DONE, Cause.FENCED
         ([None, end(PEER)], None, Cause.RUNNER_LOST, 0),
         ([end(FENCED), end(Cause.NODE_LOST)], abort(1, Cause.NODE_LOST), Cause.NODE_LOST, 1),
         ([end(FENCED), end(FENCED)], None, FENCED, 0),
+        # ranks fail when those of another node vanish, whoever tells it first
+        ([end(Cause.EXIT, 9.0), end(Cause.RUNNER_LOST, 8.0)], abort(0, Cause.EXIT, at=9.0), Cause.RUNNER_LOST, 1),
+        ([end(Cause.KILLED, 9.0), end(Cause.NODE_LOST, 8.0)], None, Cause.NODE_LOST, 1),
+        ([end(Cause.EXIT), None], abort(0, Cause.EXIT), Cause.RUNNER_LOST, 1),
+        # but not those that failed while it was still there, or for want of something else
+        ([end(Cause.EXIT, 5.0), end(Cause.RUNNER_LOST, 8.0)], abort(0, Cause.EXIT, at=5.0), Cause.EXIT, 0),
+        ([end(Cause.OOM_KILL, 9.0), end(Cause.RUNNER_LOST, 8.0)], None, Cause.OOM_KILL, 0),
         # what all were asked for is not changed by a node that was lost meanwhile
         ([end(Cause.RECLAIMED), None], abort(1, Cause.RUNNER_LOST), Cause.RECLAIMED, 0),
         ([end(Cause.TIME_LIMIT, 4.0), end(Cause.RUNNER_LOST, 3.0)], None, Cause.TIME_LIMIT, 0),

@@ -12,7 +12,7 @@ from headway.rules.access import Caller
 from headway.rules.records import Node
 from headway.rules.scheduling import shape_of
 from headway.rules.states import RunState
-from headway.services import jobs, platform, runs, submissions
+from headway.services import jobs, nodes, platform, runs, submissions
 from headway.services.context import Services
 from headway.testing.services import CODE, Clock, add_checkpoint, add_snapshot, end_run, start_attempt
 from headway.wire.runs import JobRequest, RunView, StopRequest
@@ -240,10 +240,10 @@ def test_nodes_show_what_live_attempts_leave(ctx: Services, member: Caller) -> N
     put_node(ctx, accelerators=2)
     view = submit(ctx, member, cpus=3, memory_bytes=GIB, accelerators=1)
     start_attempt(ctx, view.id, placement=[{"node": "n1", "address": "", "accelerators": [1]}])
-    (node,) = platform.nodes(ctx, member)
+    (node,) = nodes.listing(ctx, member)
     assert (node.free_cpus, node.free_memory_bytes, node.free_accelerators) == (5, 31 * GIB, [0])
     end_run(ctx, view.id)
-    (node,) = platform.nodes(ctx, member)
+    (node,) = nodes.listing(ctx, member)
     assert (node.free_cpus, node.free_accelerators) == (8, [0, 1])
 
 

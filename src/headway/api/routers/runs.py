@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
+from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
 from headway.api.dependencies import Ctx, Streams, Who
-from headway.services import changes, jobs, metrics, previews, runs
+from headway.services import changes, jobs, metrics, previews, runs, usage
+from headway.wire.metrics import MetricSeries, UsageSeries
 from headway.wire.runs import (
     AttemptView,
     ChangeRequest,
@@ -19,7 +21,6 @@ from headway.wire.runs import (
     DryRunView,
     JobRequest,
     JobView,
-    MetricSeries,
     RunView,
     StopRequest,
 )
@@ -133,10 +134,37 @@ def checkpoints(ctx: Ctx, who: Who, run: int) -> list[CheckpointView]:
     return runs.checkpoints(ctx, who, run)
 
 
-@router.get("/runs/{run}/metrics")
-def get_metrics(ctx: Ctx, who: Who, run: int) -> list[MetricSeries]:
-    """Every metric's points."""
-    return metrics.series(ctx, who, run)
+_SERIES = TypeAdapter(list[MetricSeries])
+
+
+@router.get("/runs/{run}/metrics", response_model=list[MetricSeries])
+def get_metrics(
+    ctx: Ctx,
+    who: Who,
+    run: int,
+    name: Annotated[list[str] | None, Query(description="only these metrics; may be given again")] = None,
+    first: Annotated[float | None, Query(description="only from this step or time on")] = None,
+    last: Annotated[float | None, Query(description="only up to this step or time")] = None,
+    points: Annotated[int, Query(ge=4, le=metrics.MOST, description="most points of each metric")] = metrics.MOST,
+    by: Annotated[str, Query(description="what first and last are: step, or time in seconds")] = "step",
+) -> Response:
+    """Every metric's points. Of more than `points` the lowest and the highest of each stretch: no peak is lost."""
+    found = metrics.series(ctx, who, run, names=name or (), first=first, last=last, points=points, by=by)
+    # as bytes: thousands of points would take longer through the usual way than all else
+    return Response(_SERIES.dump_json(found), media_type="application/json")
+
+
+@router.get("/runs/{run}/usage")
+def get_usage(
+    ctx: Ctx,
+    who: Who,
+    run: int,
+    first: Annotated[float | None, Query(description="seconds since the epoch")] = None,
+    last: Annotated[float | None, Query(description="seconds since the epoch")] = None,
+    points: Annotated[int, Query(ge=1, le=usage.MOST, description="most samples of each node")] = 500,
+) -> list[UsageSeries]:
+    """CPU, memory, disk, network and accelerators over time, of each attempt and node."""
+    return usage.series(ctx, who, run, first=first, last=last, points=points)
 
 
 @router.get("/projects/{project}/stream", response_class=StreamingResponse)
