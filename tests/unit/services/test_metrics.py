@@ -17,7 +17,6 @@ from headway.services import metrics, usage
 from headway.services.context import Services
 from headway.services.metric_index import BLOCK, Column, FileIndex, Indexes, overlay, sample, window
 
-from .conftest import start_attempt
 
 
 def column(values: list[float], first: int = 0) -> Column:
