@@ -1,10 +1,10 @@
 #!/bin/sh
-# What the benchmarks compare headway with: Ray in an environment of its own, Slurm from Debian's packages.
+# What the benchmarks compare headway with: Ray and MLflow in environments of their own, Slurm from Debian's packages.
 #
 # Neither is started here: each benchmark starts its own, in a temporary folder, and ends it. What cannot be had on this
 # machine is named, and the benchmarks then list it as missing.
 #
-#   PYTHON=...   interpreter for .peers/ray (default python3)
+#   PYTHON=...   interpreter for .peers/ray and .peers/mlflow (default python3)
 set -u
 cd "$(dirname "$0")/.."
 failed=""
@@ -14,6 +14,13 @@ if [ ! -x .peers/ray/bin/ray ]; then
     "${PYTHON:-python3}" -m venv .peers/ray &&
         .peers/ray/bin/pip install --quiet --disable-pip-version-check "ray[default]>=2.40" ||
         failed="$failed ray"
+fi
+
+if [ ! -x .peers/mlflow/bin/mlflow ]; then
+    echo "peers: MLflow into .peers/mlflow"
+    "${PYTHON:-python3}" -m venv .peers/mlflow &&
+        .peers/mlflow/bin/pip install --quiet --disable-pip-version-check "mlflow>=3.0" ||
+        failed="$failed mlflow"
 fi
 
 if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then

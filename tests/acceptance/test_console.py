@@ -165,6 +165,148 @@ def test_signing_out_ends_the_session_on_the_server(make_page: MakePage, console
     playwright.expect(page.locator("#token")).to_be_visible()
 
 
+TRAINS = """
+import os, sys, time, zipfile
+for step in range(30):
+    loss = float("nan") if 10 <= step < 13 else 1 / (step + 1)
+    print(f"step {step} loss={loss:.4f}", flush=True)
+path = os.path.join(os.environ["CHECKPOINT_PATH"], "step-29.pt")
+with zipfile.ZipFile(path + ".part", "w") as out:
+    for name, content in (("data.pkl", b"\\x80\\x02}q\\x00."), ("version", b"3"), ("data/0", b"0" * 100)):
+        out.writestr("archive/" + name, content)
+os.replace(path + ".part", path)
+print("Needle in the log", file=sys.stderr, flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def opened(make_page: MakePage, console: Server, run: int, **options: object) -> playwright.Page:
+    """A page that shows this run."""
+    page = make_page(**options)
+    sign_in(page, console)
+    row(page, run).click()
+    playwright.expect(page.locator(".hw-detail h2")).to_contain_text(f"{run} ")
+    return page
+
+
+@needs_browser
+def test_a_run_shows_its_metrics_and_checkpoints_while_it_lives(make_page: MakePage, console: Server) -> None:
+    with console.client() as client:
+        run = client.jobs.submit(
+            command=["python", "-c", TRAINS, "100"], name="makes-things", tags={"team": "vision"}, max_duration=5400
+        )
+        page = opened(make_page, console, run.id)
+        playwright.expect(page.locator(".hw-facts")).to_contain_text("1 h 30 min")
+        playwright.expect(page.locator(".hw-facts")).to_contain_text("team=vision")
+        page.click("[data-log=metrics]")
+        plot = page.locator("[data-metric=loss]")
+        playwright.expect(plot.locator("figcaption")).to_contain_text("0.03333")
+        # what is no number leaves a gap: two pieces of line
+        line = plot.locator("svg path[stroke='#2f8f76'][fill=none]").first
+        playwright.expect(line).to_have_attribute("d", re.compile(r"M.*L.*M.*L"))
+        # the arrow keys go on to the next tab
+        page.locator("[data-log=metrics]").press("ArrowRight")
+        table = page.locator(".hw-made table")
+        playwright.expect(table).to_contain_text("step-29.pt")
+        playwright.expect(page.locator("[data-log=checkpoints]")).to_be_focused()
+        page.click("[data-log=attempts]")
+        playwright.expect(table).to_contain_text("still lives")
+        client.runs.stop(run.id, grace=0)
+        playwright.expect(table).to_contain_text("stopped")
+
+
+@needs_browser
+def test_a_log_is_searched_filtered_by_rank_and_taken_home(make_page: MakePage, console: Server) -> None:
+    code = "import os; [print(f'rank {os.environ[\"RANK\"]} line {i}', flush=True) for i in range(3)]"
+    with console.client() as client:
+        run = client.jobs.submit(command=["python", "-c", code], name="two-ranks", processes=2, cpus=1)
+        client.runs.wait(run.id, timeout=60)
+        page = opened(make_page, console, run.id)
+        lines = page.locator(".hw-line")
+        playwright.expect(lines).to_have_count(6)
+        page.fill(".hw-tools [type=search]", "/line [12]/")
+        playwright.expect(lines).to_have_count(4)
+        page.fill(".hw-tools [type=number]", "1")
+        playwright.expect(lines).to_have_count(2)
+        playwright.expect(lines.first).to_contain_text("rank 1 line 1")
+        with page.expect_download() as found:
+            page.click(".hw-download")
+        text = found.value.path().read_text()
+        assert found.value.suggested_filename == f"run-{run.id}.run.log"
+        assert text.count("rank 1 line") == 2
+        assert "rank 0" not in text
+        page.fill(".hw-tools [type=search]", "nothing says this")
+        playwright.expect(page.locator(".hw-lines")).to_contain_text("No line matches")
+        page.fill(".hw-tools [type=search]", "/(/")
+        playwright.expect(page.locator(".hw-lines")).to_contain_text("cannot be read")
+    # without a session the file is nobody's
+    answer = httpx.get(f"{console.url}/runs/{run.id}/log", trust_env=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/login")
+
+
+@needs_browser
+def test_stopping_is_asked_about_and_only_what_the_state_allows_is_there(make_page: MakePage, console: Server) -> None:
+    with console.client() as client:
+        run = client.jobs.submit(command=["python", "-c", "import time; time.sleep(100)"], name="acted-on", held=True)
+        page = opened(make_page, console, run.id)
+        actions = page.locator(".hw-actions button")
+        playwright.expect(actions).to_have_text(["Release", "Stop", "Clone"])
+        page.click("[data-do=release]")
+        playwright.expect(page.locator(".hw-detail .hw-state")).to_have_text("Running")
+        playwright.expect(actions).to_have_text(["Pause", "Stop", "Clone"])
+        page.locator("[data-do=stop]").press("Enter")
+        playwright.expect(page.locator("[role=alertdialog]")).to_contain_text(f"Stop run {run.id}?")
+        # the safe answer has the focus, and Escape is the same
+        playwright.expect(page.locator("[data-do=cancel]")).to_be_focused()
+        page.keyboard.press("Escape")
+        playwright.expect(page.locator("[data-do=stop]")).to_be_focused()
+        assert client.runs.get(run.id).state == "running"
+        page.click("[data-do=stop]")
+        page.click("[data-do=stop_yes]")
+        playwright.expect(page.locator(".hw-detail .hw-state")).to_have_text("Stopped")
+        playwright.expect(actions).to_have_text(["Retry", "Clone"])
+        page.click("[data-do=clone]")
+        playwright.expect(page.locator(".hw-detail h2")).not_to_contain_text(f"{run.id} ")
+        made = client.runs.ls(limit=1)[0]
+        assert made.id > run.id
+        client.runs.stop(made.id, grace=0)
+
+
+@needs_browser
+def test_who_may_only_look_is_told_so_in_a_sentence(make_page: MakePage, console: Server) -> None:
+    with console.client() as client:
+        client.users.create("looker")
+        client.projects.set_member("default", "looker", "viewer")
+        token = client.users.create_token("looker", "browser").token
+        run = client.jobs.submit(command=["true"], name="not-yours", held=True)
+        page = make_page()
+        sign_in(page, console, token)
+        row(page, run.id).click()
+        page.click("[data-do=release]")
+        playwright.expect(page.locator(".hw-detail [role=alert]")).to_contain_text("Not done: ")
+        assert client.runs.get(run.id).state == "held"
+        client.runs.stop(run.id)
+
+
+@needs_browser
+def test_the_queue_says_who_is_next_and_why_each_waits(make_page: MakePage, console: Server) -> None:
+    with console.client() as client:
+        first = client.jobs.submit(command=["true"], name="comes-first", held=True)
+        then = client.jobs.submit(command=["true"], name="comes-then", after=[first.id])
+        page = opened(make_page, console, then.id, locale="zh-CN")
+        queued = page.locator(f"[data-queued='{then.id}']")
+        playwright.expect(queued).to_contain_text(f"waits for job {first.id}")
+        playwright.expect(page.locator(".hw-queue h2")).to_have_text("排队")
+        playwright.expect(page.locator(".hw-facts")).to_contain_text(f"依赖{first.id}")
+        playwright.expect(page.locator(".hw-actions [data-do=stop]")).to_have_text("停止")
+        page.click("[data-do=stop]")
+        playwright.expect(page.locator("[role=alertdialog]")).to_contain_text(f"停止运行 {then.id}？")
+        page.click("[data-do=stop_yes]")
+        playwright.expect(queued).to_be_hidden()
+        client.runs.stop(first.id)
+
+
 @needs_browser
 @pytest.mark.parametrize("width", [400, 1280])
 def test_nothing_sticks_out_sideways(make_page: MakePage, console: Server, width: int) -> None:

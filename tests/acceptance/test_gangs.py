@@ -88,11 +88,11 @@ class House:
 
     def kill_node(self, attempt: str, node: int) -> list[int]:
         """What a machine does that loses power: all of the attempt there is gone, its runner and its keeper first."""
+        killed = self.processes(attempt, node)
         claim = read_json(self.folder(attempt).node(node).runner)
         for one in (claim.get("keeper"), claim):
             if one is not None:
                 identity.send_signal(identity.Identity.from_json(one), signal.SIGKILL)
-        killed = self.processes(attempt, node)
         for pid in killed:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

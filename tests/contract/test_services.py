@@ -105,3 +105,37 @@ def test_a_stop_and_a_start_at_once_agree(ctx: Services) -> None:
             # it either never started, or it lives and knows that it should stop
             assert found.stop_at is not None
             assert found.state in (RunState.STOPPED, RunState.STARTING)
+
+
+def test_many_submits_at_once_are_all_recorded_once(ctx: Services) -> None:
+    """Each of 16 threads sends its own jobs, and every job a second time, as after a lost answer."""
+    who = caller(ctx, "mia", Role.MEMBER)
+    numbers = iter(range(16))
+
+    def act() -> list[tuple[str, int]]:
+        own = next(numbers)
+        keys = [f"{own}-{n}" for n in range(10)] * 2
+        return [(k, jobs.submit(ctx, who, "default", JobRequest(command=["true"], key=k)).id) for k in keys]
+
+    found = at_once(16, act)
+    assert all(isinstance(f, list) for f in found), found
+    pairs = {pair for part in found for pair in part}  # type: ignore[attr-defined]
+    assert len(pairs) == len({key for key, _ in pairs}) == len({number for _, number in pairs}) == 160
+    with ctx.store.read() as tx:
+        assert {r.id for r in tx.runs.listing(limit=1000)} == {number for _, number in pairs}
+
+
+def test_listings_by_tag_and_name_and_who_is_ahead(ctx: Services) -> None:
+    who = caller(ctx, "mia", Role.MEMBER)
+    request = {"command": ["true"], "tags": {"team": "vision", "it's odd.": "1"}, "name": "ResNet_50%"}
+    first = jobs.submit(ctx, who, "default", JobRequest.model_validate(request)).id
+    second = jobs.submit(ctx, who, "default", JobRequest(command=["true"], tags={"team": "text"})).id
+
+    def listed(tags: list[str], name: str | None = None) -> list[int]:
+        return [j.id for j in jobs.listing(ctx, who, "default", tags=tags, name=name)]
+
+    assert listed(["team"]) == [second, first]
+    assert listed(["team=vision"]) == listed([], "resnet_50%") == listed(["it's odd.=1"]) == [first]
+    assert listed(["team=none"]) == listed(["none"]) == listed([], "resnet%50") == []
+    assert runs.get(ctx, who, second).waits == f"waits behind job {first}"
+    assert runs.get(ctx, who, first).waits == ""

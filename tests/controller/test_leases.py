@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from headway.controller.bill import Bill
 from headway.controller.evaluate import Evaluate
 from headway.controller.loop import Loop
+from headway.controller.market import Market
 from headway.controller.nodes import Nodes
 from headway.controller.reap import Reap
 from headway.controller.register import Register
@@ -23,6 +25,17 @@ from .conftest import House
 
 def _queued(house: House) -> None:
     house.add_run()
+
+
+def _late(house: House) -> None:
+    house.add_run(max_wait=1.0)
+
+
+def _noticed(house: House) -> None:
+    house.add_run()
+    Schedule(house.desk).step()
+    with house.ctx.store.begin() as tx:
+        tx.runs.put_nodes("local", [replace(n, notice=str(house.ctx.root)) for n in tx.runs.nodes()])
 
 
 def _ended(house: House) -> None:
@@ -80,6 +93,8 @@ def _endpoint(house: House) -> None:
 CASES: list[tuple[type[Loop], Callable[[House], None]]] = [
     (Nodes, lambda house: None),
     (Schedule, _queued),
+    (Schedule, _late),
+    (Market, _noticed),
     (Reap, _ended),
     (Bill, _billed),
     (Evaluate, _evaluation),

@@ -7,6 +7,7 @@ from headway.controller.schedule import FIRST, Schedule
 from headway.engines.base import Presence
 from headway.protocol.exits import Cause
 from headway.rules.states import AttemptState, RunState
+from headway.services import views
 
 from .conftest import House
 
@@ -129,7 +130,11 @@ def test_small_runs_behind_many_that_do_not_fit_are_found_after_a_hint_too(house
     assert house.engine.calls == [("start", f"{last.id}-1")]
 
 
-def test_the_whole_window_hears_why_it_waits(house: House) -> None:
-    runs = [house.add_run() for _ in range(2 * FIRST[0])]
+def test_the_first_of_those_alike_hears_why_it_waits_and_the_others_behind_which(house: House) -> None:
+    runs = [house.add_run() for _ in range(5)]
     Schedule(house.desk).step()
-    assert all("1 CPU" in house.run(r.id).reason for r in runs[2:])
+    assert "1 CPU" in house.run(runs[2].id).reason
+    assert [house.run(r.id).reason for r in runs[3:]] == ["", ""]
+    with house.ctx.store.read() as tx:
+        shown = views.runs(house.ctx, tx, tx.runs.many([r.id for r in runs[3:]]))
+    assert [v.reason for v in shown] == [f"waits behind job {runs[2].id}"] * 2

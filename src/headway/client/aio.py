@@ -15,7 +15,7 @@ from headway.client.transport import EventReader, ServerEvent, error_of, options
 from headway.errors import UnreachableError
 from headway.wire.metrics import MetricSeries, UsageSeries
 from headway.wire.people import Health, Me, ProjectView
-from headway.wire.platform import NodeView
+from headway.wire.platform import NodeView, QueueView
 from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
 from headway.wire.runs import AttemptView, Bill, CheckpointView, JobView, LogLineView, LogPage, RunView
 
@@ -72,6 +72,14 @@ class AsyncClient:
 
     async def nodes(self) -> list[NodeView]:
         return [NodeView.model_validate(n) for n in await self.call("GET", "/nodes")]
+
+    async def queue(self, limit: int | None = None) -> QueueView:
+        """What waits in the project, next first."""
+        return QueueView.model_validate(await self.call("GET", self._in("queue"), params={"limit": limit}))
+
+    async def move_first(self, run: int) -> RunView:
+        """Puts a run that waits before all others of its project and priority."""
+        return RunView.model_validate(await self.call("POST", f"/runs/{run}/move", body={"first": True}))
 
     async def runs(
         self,

@@ -23,7 +23,7 @@ class Action:
     asks: bool = False
 
 
-_HOLD, _RELEASE, _RETRY, _CLONE = (Action(name) for name in ("hold", "release", "retry", "clone"))
+_FIRST, _HOLD, _RELEASE, _RETRY, _CLONE = (Action(name) for name in ("first", "hold", "release", "retry", "clone"))
 _PAUSE, _STOP, _KILL = (Action(name, asks=True) for name in ("pause", "stop", "kill"))
 
 
@@ -32,7 +32,7 @@ def allowed(run: RunView) -> list[Action]:
     if run.owner != "job":
         return [_STOP] if run.owner == "workspace" and run.state not in show.ENDED | {"stopping"} else []
     by_state = {
-        "queued": [_HOLD, _STOP, _CLONE],
+        "queued": [_FIRST, _HOLD, _STOP, _CLONE],
         "held": [_RELEASE, _STOP, _CLONE],
         "starting": [_PAUSE, _STOP, _CLONE],
         "running": [_PAUSE, _STOP, _CLONE],
@@ -158,6 +158,7 @@ class Actions:
         acts: dict[str, Callable[[int], Awaitable[RunView]]] = {
             "stop": self._client.stop,
             "pause": self._client.pause,
+            "first": self._client.move_first,
             "hold": self._client.hold,
             "release": self._client.release,
             "retry": self._client.retry,

@@ -1,4 +1,4 @@
-"""The first page's body: totals, runs, the chosen run with its log, evaluations, endpoints."""
+"""The first page's body: totals, runs, the chosen run with its log, the queue, evaluations, endpoints."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class Board:
                     self._table = RunsTable(t, on_pick=self._pick, on_older=self._older)
                 with ui.element("div").classes("hw-right"):
                     self._detail = Detail(client, t, on_end=self._ended, on_made=self._made)
+            self._queue = strips.Queue(t, on_pick=self._pick)
             with ui.element("div").classes("hw-strips"):
                 self._evaluations = strips.Evaluations(t)
                 self._endpoints = strips.Endpoints(t, str(self._page.request.base_url))
@@ -65,6 +66,7 @@ class Board:
             runs = sorted(feed.runs.values(), key=lambda run: -run.id)
             self._table.show([show.row(run, self._t, currency) for run in runs], more=feed.more)
             self._totals.show(feed)
+            self._queue.show(feed.queue)
             self._evaluations.show(list(feed.evaluations.values()), currency)
             self._endpoints.show(feed.endpoints, currency)
             if self._chosen not in feed.runs and runs:

@@ -9,7 +9,7 @@ from nicegui import ui
 from headway.client.aio import AsyncClient
 from headway.console import facts, reader
 from headway.console.actions import Actions
-from headway.console.frame import text
+from headway.console.frame import text, typed
 from headway.console.made import Made
 from headway.console.reader import LogReader
 from headway.console.texts import Texts
@@ -85,7 +85,7 @@ class Detail:
     def show(self, run: RunView, currency: str) -> None:
         """Shows this run; its tab is read anew when it is another run than before, or lives again."""
         before = self._run
-        self._run = run
+        self._run, self._made.currency = run, currency
         looks = (run.model_dump_json(), currency)
         if self._shown != looks:
             self._shown = looks
@@ -109,12 +109,12 @@ class Detail:
             for sentence in facts.sentences(run, t):
                 text("p", sentence, "hw-reason-full")
             if run.remedy:
-                text("p", t("what_to_do") + run.remedy, "hw-reason-full hw-remedy")
+                typed("p", t("what_to_do") + run.remedy, "hw-reason-full hw-remedy")
         self._actions.show(run)
         self._facts.clear()
         with self._facts:
             for fact in facts.of(run, t, currency):
-                with ui.element("div").classes("wide" if fact.code else "broad" if fact.broad else ""):
+                with ui.element("div").classes("wide" if fact.code else ""):
                     text("dt", fact.name)
                     if fact.runs:
                         self._links(fact.runs)

@@ -16,8 +16,6 @@ class Fact:
     value: str
     #: shown over the whole width, in the type of code
     code: bool = False
-    #: over two columns
-    broad: bool = False
     #: runs that the value names, as links
     runs: tuple[int, ...] = ()
 
@@ -27,7 +25,7 @@ def of(run: RunView, t: Texts, currency: str) -> list[Fact]:
     job = run.owner == "job"
     found = [
         Fact(t("command"), shlex.join(run.command), code=True),
-        Fact(t("spec"), _spec(run), broad=True),
+        Fact(t("spec"), _spec(run)),
         Fact(t("nodes_asked"), _range(run.least.get("nodes"), run.nodes)),
         Fact(t("processes"), _processes(run, t)),
         Fact(t("node_column"), show.node(run)),
@@ -42,9 +40,9 @@ def of(run: RunView, t: Texts, currency: str) -> list[Fact]:
         Fact(t("submitted_by"), run.submitted_by),
         Fact(t("template"), run.template or ""),
         Fact(t("compat"), run.compat or ""),
-        Fact(t("datasets"), ", ".join(run.datasets), broad=True),
+        Fact(t("datasets"), ", ".join(run.datasets)),
         Fact(t("commit"), _commit(run, t)),
-        Fact(t("tags"), ", ".join(f"{k}={v}" for k, v in run.tags.items()), broad=True),
+        Fact(t("tags"), ", ".join(f"{k}={v}" for k, v in run.tags.items())),
         Fact(t("outputs"), run.output_path if run.started_at else "", code=True),
     ]
     return [fact for fact in found if fact.value]

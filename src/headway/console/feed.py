@@ -1,7 +1,8 @@
 """What one open page knows of its project, kept up by the api's event stream.
 
-The stream says what changed. What it does not carry (costs, endpoints, nodes) is asked anew when a run has changed, not
-more often than every `REST` seconds, and now and then while something runs; nothing is asked while all is at rest.
+The stream says what changed. What it does not carry (costs, endpoints, nodes, the queue) is asked anew when a run has
+changed, not more often than every `REST` seconds, and now and then while something runs; nothing is asked while all is
+at rest.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from headway.client.aio import AsyncClient
 from headway.console.show import LIVE
 from headway.errors import HeadwayError, UnauthorizedError, UnreachableError
 from headway.wire.people import ProjectView
-from headway.wire.platform import NodeView
+from headway.wire.platform import NodeView, QueueView
 from headway.wire.products import EndpointView, EvaluationView
 from headway.wire.runs import Bill, RunView
 
 #: runs asked for at once
 PAGE = 100
+#: waiting runs shown in their order
+QUEUE = 20
 #: seconds for which changes are gathered before they are shown
 GATHER = 0.15
 #: seconds between two looks at costs, endpoints and nodes
@@ -41,6 +44,7 @@ class Feed:
         self.evaluations: dict[int, EvaluationView] = {}
         self.endpoints: list[EndpointView] = []
         self.nodes: list[NodeView] = []
+        self.queue: QueueView | None = None
         self.bill: Bill | None = None
         self.project: ProjectView | None = None
         #: whether the first look is done
@@ -119,9 +123,15 @@ class Feed:
             self.bill, self.endpoints, self.nodes, projects = await asyncio.gather(
                 self._client.bill(), self._client.endpoints(), self._client.nodes(), self._client.projects()
             )
+            self.queue = await self._waiting()
             self.project = next((p for p in projects if p.name == self._client.project), None)
             self._changed.set()
             await asyncio.sleep(REST)
+
+    async def _waiting(self) -> QueueView | None:
+        if not any(run.state == "queued" for run in self.runs.values()):
+            return None
+        return await self._client.queue(limit=QUEUE)
 
     def _patience(self) -> float | None:
         """Seconds until a look is due without an event; None: never."""

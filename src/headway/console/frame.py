@@ -27,6 +27,14 @@ def text(tag: str, words: str, classes: str = "", *, props: str = "") -> ui.elem
     return element
 
 
+def typed(tag: str, words: str, classes: str = "") -> ui.element:
+    """An element with text; what stands between backticks is to be typed, and looks like it."""
+    with ui.element(tag).classes(classes) as element:
+        for number, part in enumerate(words.split("`")):
+            text("code" if number % 2 else "span", part)
+    return element
+
+
 def dress(session: Session, t: Texts) -> None:
     """Style, language and theme of the page that is being built."""
     ui.add_head_html('<link rel="stylesheet" href="/static/console.css">')

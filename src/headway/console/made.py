@@ -94,6 +94,8 @@ class Made:
 
     def __init__(self, client: AsyncClient, t: Texts) -> None:
         self._client, self._t = client, t
+        #: of costs
+        self.currency = "USD"
         self._watcher: asyncio.Task[None] | None = None
         self._plots: dict[str, _Plot] = {}
         self._shown: object = None
@@ -193,7 +195,7 @@ class Made:
                 text("div", one.message, "hw-quiet hw-why-not")
             if one.reclaim_reason and one.reclaim_reason not in one.message:
                 text("div", t("reclaim_asked", why=one.reclaim_reason), "hw-quiet hw-why-not")
-        text("td", f"{one.cost:.4f}", "num")
+        text("td", show.money(one.cost, self.currency), "num")
 
     def _table(self, found: Sequence[R], heads: tuple[str, ...], empty: str, cells: Callable[[R], None]) -> None:
         """Newest first."""

@@ -1,16 +1,17 @@
-"""Totals, evaluations and endpoints: each drawn anew when what it shows has changed."""
+"""Totals, the queue, evaluations and endpoints: each drawn anew when what it shows has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import urljoin
 
 from nicegui import ui
 
 from headway.console import show
 from headway.console.feed import Feed
-from headway.console.frame import text
+from headway.console.frame import text, typed
 from headway.console.texts import Texts
+from headway.wire.platform import QueueEntry, QueueView
 from headway.wire.products import EndpointView, EvaluationView
 
 #: evaluations and endpoints shown at most, newest first
@@ -23,8 +24,8 @@ class _Strip:
     def __init__(self, t: Texts, title: str, classes: str) -> None:
         self._t = t
         self._seen: object = None
-        with ui.element("section").classes(classes) as section:
-            section.props["aria-label"] = t(title)
+        with ui.element("section").classes(classes) as self._section:
+            self._section.props["aria-label"] = t(title)
             if classes != "hw-totals":
                 text("h2", t(title))
             self._body = ui.element("div").classes("hw-body")
@@ -91,6 +92,40 @@ class Totals(_Strip):
         return show.size(project.used.bytes), more
 
 
+class Queue(_Strip):
+    """What waits, in its order, and why; not there while nothing waits."""
+
+    def __init__(self, t: Texts, *, on_pick: Callable[[int], None]) -> None:
+        self._on_pick = on_pick
+        super().__init__(t, "queue", "hw-strip hw-queue")
+        self._section.set_visibility(False)
+
+    def show(self, queue: QueueView | None) -> None:
+        if not self._is_new(queue and queue.model_dump_json()):
+            return
+        self._section.set_visibility(bool(queue and queue.entries))
+        if queue is None:
+            return
+        with self._body:
+            with ui.element("ol"):
+                for entry in queue.entries:
+                    with ui.element("li").props(f'data-queued="{entry.run}"'):
+                        self._one(entry)
+            if (more := queue.total - len(queue.entries)) > 0:
+                text("p", self._t("queue_more", n=more), "hw-quiet")
+
+    def _one(self, entry: QueueEntry) -> None:
+        t = self._t
+        text("span", "–" if entry.place is None else str(entry.place), "num hw-place")
+        button = text("button", f"{entry.run}  {entry.name or t('unnamed')}", "hw-pick", props='type="button"')
+        button.on("click", lambda: self._on_pick(entry.run))
+        said = t("queue_priority", n=entry.priority)
+        if entry.effective_priority != entry.priority:
+            said += " " + t("queue_aged", n=entry.effective_priority)
+        text("span", said, "hw-quiet hw-turn")
+        text("span", entry.waits, "hw-waits").props["title"] = entry.waits
+
+
 class Evaluations(_Strip):
     def __init__(self, t: Texts) -> None:
         super().__init__(t, "evaluations", "hw-strip")
@@ -140,10 +175,7 @@ class Evaluations(_Strip):
             remedy = t.known("remedy", e.cause) if t.language != "en" else ""
             remedy = e.remedy if remedy in ("", e.cause) else remedy
             if remedy:
-                with ui.element("p").classes("hw-remedy"):
-                    # what stands between backticks is to be typed
-                    for number, part in enumerate((t("what_to_do") + remedy).split("`")):
-                        text("code" if number % 2 else "span", part)
+                typed("p", t("what_to_do") + remedy, "hw-remedy")
 
 
 class Endpoints(_Strip):

@@ -159,6 +159,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "do_kill_yes": ("End it now", "确认立即结束"),
     "do_pause": ("Pause", "暂停"),
     "do_pause_yes": ("Pause it", "确认暂停"),
+    "do_first": ("To the front", "移到最前"),
     "do_hold": ("Hold", "挂起"),
     "do_release": ("Release", "释放"),
     "do_retry": ("Retry", "重试"),
@@ -167,6 +168,10 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "about_stop": ("End this run", "结束此运行"),
     "about_kill": ("Do not wait for the grace period", "不再等待宽限期"),
     "about_pause": ("Save, leave the place, and wait to be released", "保存后让出资源，等待释放"),
+    "about_first": (
+        "Before all others of its project and priority that wait",
+        "排到本项目同优先级的其他等待者之前",
+    ),
     "about_hold": ("Keep its turn, but do not start it", "保留排队，但暂不启动"),
     "about_release": ("Let it start when its turn comes", "轮到时即可启动"),
     "about_retry": ("Once more from its newest valid checkpoint", "从最新的有效检查点继续重试"),
@@ -186,6 +191,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "done_stop": ("Asked to stop.", "已请求停止。"),
     "done_kill": ("Asked to end now.", "已请求立即结束。"),
     "done_pause": ("Asked to pause.", "已请求暂停。"),
+    "done_first": ("Moved to the front.", "已移到最前。"),
     "done_hold": ("Held.", "已挂起。"),
     "done_release": ("Released.", "已释放。"),
     "done_retry": ("Queued again.", "已重新排队。"),
@@ -213,6 +219,11 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "ended_hang": ("hang", "卡死"),
     "ended_wait_limit": ("limit with waiting", "超过含等待的时长上限"),
     "ended_dependency": ("a run before it failed", "依赖的运行未成功"),
+    # the queue
+    "queue": ("Queue", "排队"),
+    "queue_more": ("{n} more wait.", "另有 {n} 个在等待。"),
+    "queue_priority": ("priority {n}", "优先级 {n}"),
+    "queue_aged": ("(counts as {n} by waiting)", "（因等待提升至 {n}）"),
     # evaluations
     "evaluations": ("Evaluations", "评测"),
     "no_evaluations": ("No evaluations yet", "还没有评测"),

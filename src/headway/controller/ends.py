@@ -148,7 +148,7 @@ class Ends:
         # who was first may stand there already
         facts = {"node": index, "rank": None, "code": None, "signal": None, "cause": cause.value}
         write_first(folder.abort, {**facts, "message": message, "at": time.time(), "by": "controller"})
-        text = message if name in message else f"{name}: {message}"
+        text = message if index in given_up else f"{name}: {message}"
         self.desk.engine.stop(attempt.id, grace=OTHERS_GRACE, cause=Cause.PEER_FAILED.value, message=text)
         self._told.add(attempt.id)
 

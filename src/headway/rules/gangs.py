@@ -154,9 +154,11 @@ def _known(end: Exit | None, ends: Sequence[Exit | None]) -> Exit:
 def _sentence(end: Exit, name: str) -> str:
     if end.cause not in _LOCAL:
         return end.message
-    if name in end.message:
+    if end.message.startswith(f"node {name} "):
+        return end.message
+    if end.message.startswith(f"{name} "):
         # a name that begins a sentence would get a capital letter
-        return f"node {end.message}" if end.message.startswith(f"{name} ") and " " not in name else end.message
+        return f"node {end.message}"
     text = end.message.strip() or f"{end.cause.value.replace('_', ' ')}."
     return f"On {name}: {text}"
 

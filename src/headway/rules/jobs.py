@@ -132,8 +132,8 @@ def check_tags(tags: Mapping[str, str]) -> None:
     if len(tags) > MOST_TAGS:
         raise UsageError(f"There are {len(tags)} tags.", f"Give {MOST_TAGS} at most.")
     for key, value in tags.items():
-        if not key.strip() or "=" in key:
-            raise UsageError(f"tags: {key!r} is no key.", "Give each a key without '='.")
+        if not key.strip() or "=" in key or '"' in key:
+            raise UsageError(f"tags: {key!r} is no key.", "Give each a key without '=' and '\"'.")
         if len(key) > LONGEST_TAG or len(value) > LONGEST_TAG:
             raise UsageError(f"tags: {key[:40]!r} is too long.", f"{LONGEST_TAG} characters are the most.")
 

@@ -34,6 +34,7 @@ def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> 
         spec = tx.runs.spec(run.spec)
     amounts = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
     exact.update({name: getattr(run, name) for name in amounts}, held=request.held, key=request.key)
+    exact["limits"]["hang"] = run.limits["hang"]
     folders = _folders(ctx, project, run)
     facts = launching.facts(run, folders, nodes=nodes, accelerators=run.accelerators)
     platform = run.work.get("compat")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +13,26 @@ import sqlalchemy as sa
 
 from headway.store.base import Store
 
+#: seconds for which a writer waits for the others
+_PATIENCE = 30
+
 
 class SqliteStore(Store):
     def __init__(self, path: Path) -> None:
         """path: the file; made when missing. Its tables come from `migrations`, not from here."""
         self.engine = sa.create_engine(
-            f"sqlite:///{path}", connect_args={"timeout": 30, "check_same_thread": False}, pool_size=8, max_overflow=24
+            f"sqlite:///{path}",
+            connect_args={"timeout": _PATIENCE, "check_same_thread": False},
+            pool_size=8,
+            max_overflow=24,
         )
         sa.event.listen(self.engine, "connect", _configure)
+        # writers of one process wait here: SQLite's own waiting sleeps longer and longer, so that many at once starve
+        self._writing = threading.Lock()
 
     @contextmanager
     def _begin(self, *, write: bool) -> Iterator[sa.Connection]:
-        with self.engine.connect() as connection:
+        with self._turn() if write else nullcontext(), self.engine.connect() as connection:
             # taking the write lock at once: a transaction that reads first and writes later can otherwise fail as busy
             connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
@@ -34,6 +44,16 @@ class SqliteStore(Store):
                 raise
             connection.exec_driver_sql("COMMIT")
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This thread's turn to write. Raises OperationalError when it does not come in time."""
+        if not self._writing.acquire(timeout=_PATIENCE):
+            raise sa.exc.OperationalError("BEGIN IMMEDIATE", {}, sqlite3.OperationalError("database is locked"))
+        try:
+            yield
+        finally:
+            self._writing.release()
+
 
 def _configure(connection: Any, record: Any) -> None:
     # transactions are begun and ended by us alone
@@ -44,7 +64,7 @@ def _configure(connection: Any, record: Any) -> None:
         # a commit that was answered is on disk
         "synchronous=FULL",
         "foreign_keys=ON",
-        "busy_timeout=30000",
+        f"busy_timeout={_PATIENCE * 1000}",
         "temp_store=MEMORY",
         "cache_size=-4000",
     ):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headway.rules.access import Role
 from headway.rules.records import Node, Project, Run, Spec, User
-from headway.rules.states import AttemptState, CellState, EvaluationState, RunState
+from headway.rules.states import AttemptState, CellState, EvaluationState, NodeState, RunState
 from headway.store.base import ConflictError, LeaseLostError, Store, Transaction
 
 
@@ -270,6 +271,81 @@ class StoreContract:
             assert tx.runs.many([]) == []
             assert tx.runs.counts(held.project_id) == {RunState.RUNNING: 1, RunState.QUEUED: 2, RunState.HELD: 1}
 
+    def test_what_waits_is_read_by_its_groups(self, store: Store) -> None:
+        small = [add_run(store, created_at=float(9 - n)).id for n in range(5)]
+        large = add_run(store, cpus=4.0).id
+        urgent = add_run(store, priority=9).id
+        add_run(store, state=RunState.HELD)
+        add_run(store, state=RunState.RUNNING)
+        blocked = add_run(store, blocked=True, after=[large])
+        with store.begin() as tx:
+            _, user = people(tx)
+            other = tx.people.add_project(name="other", now=1.0)
+            foreign = tx.runs.add(**run_values(other, user)).id
+        with store.read() as tx:
+            heads = tx.runs.queue_heads(2)
+            found = sorted(([run.id for run in runs], waiting) for runs, waiting in heads)
+            # by position, which is the time of submission
+            assert found == sorted([(small[:-3:-1], 5), ([large], 1), ([urgent], 1), ([foreign], 1)])
+            assert [[r.id for r in runs] for runs, _ in tx.runs.queue_heads(9, project_id=other.id)] == [[foreign]]
+            # few rows in all: two of each nevertheless
+            assert sorted(len(runs) for runs, _ in tx.runs.queue_heads(5, rows=1)) == [1, 1, 1, 2]
+            assert tx.runs.waiting() == 9
+            assert tx.runs.waiting(other.id) == 1
+            assert tx.runs.blocked() == [blocked]
+            assert tx.runs.blocked(other.id) == []
+            last = tx.runs.get(small[0])
+            assert last is not None
+            assert tx.runs.ahead_of(last) == 4
+
+    def test_a_run_is_put_before_another(self, store: Store) -> None:
+        ids = [add_run(store, created_at=1.0).id for _ in range(4)]
+        add_run(store, priority=6, created_at=0.5)
+
+        def order() -> list[int]:
+            with store.read() as tx:
+                return next([r.id for r in runs] for runs, _ in tx.runs.queue_heads(9) if runs[0].priority == 5)
+
+        def put_before(run: int, other: int) -> None:
+            with store.begin() as tx:
+                found = tx.runs.get(other)
+                assert found is not None
+                tx.runs.change(run, position=tx.runs.position_before(found))
+
+        # of the same time, so that there is no number between them
+        put_before(ids[3], ids[1])
+        assert order() == [ids[0], ids[3], ids[1], ids[2]]
+        for _ in range(80):
+            put_before(ids[2], ids[0])
+            put_before(ids[0], ids[2])
+        assert order() == [ids[0], ids[2], ids[3], ids[1]]
+        with store.read() as tx:
+            found = tx.runs.get(ids[0])
+            assert found is not None
+            low, high = tx.runs.turns(found.project_id, 5) or (0.0, 0.0)
+            assert low == found.position < high
+            assert tx.runs.turns(found.project_id, 3) is None
+
+    def test_the_shape_of_a_run_follows_what_decides_it(self, store: Store) -> None:
+        first, second = add_run(store), add_run(store, name="other", priority=9)
+        assert first.shape == second.shape != ""
+        with store.begin() as tx:
+            tx.runs.change(first.id, max_duration=60.0)
+            tx.runs.change(second.id, avoid=["n1"])
+        with store.read() as tx:
+            shapes = {run.shape for run in tx.runs.many([first.id, second.id])}
+        assert len(shapes | {first.shape}) == 3
+
+    def test_runs_that_took_longer_than_they_may(self, store: Store) -> None:
+        add_run(store, max_wait=5.0)
+        late = add_run(store, max_wait=4.0)
+        running = add_run(store, max_wait=1.0, state=RunState.RUNNING)
+        for state in (RunState.HELD, RunState.SUCCEEDED):
+            add_run(store, max_wait=1.0, state=state)
+        add_run(store)
+        with store.read() as tx:
+            assert tx.runs.overdue(5.5) == [late, running]
+
     def test_the_latest_attempt_of_each_run(self, store: Store) -> None:
         runs = [add_run(store) for _ in range(3)]
         with store.begin() as tx:
@@ -408,6 +484,19 @@ class StoreContract:
             assert tx.ledger.amounts([run.id, 99]) == {run.id: 44}
             assert tx.ledger.amounts([]) == {}
             assert tx.ledger.listing(run.project_id, since=5.5) == []
+
+    def test_a_node_keeps_its_state_when_it_is_told_anew(self, store: Store) -> None:
+        node = Node(
+            name="n", engine="local", address="", cpus=2, memory_bytes=1, accelerators=[], declared=False, seen_at=1.0
+        )
+        with store.begin() as tx:
+            tx.runs.put_nodes("local", [node])
+            assert tx.runs.change_node("n", state=NodeState.DRAINED, reason="disk")
+            assert not tx.runs.change_node("m", state=NodeState.DRAINED)
+            tx.runs.put_nodes("local", [replace(node, cpus=3)])
+        with store.read() as tx:
+            assert tx.runs.node("n") == replace(node, cpus=3, state=NodeState.DRAINED, reason="disk")
+            assert tx.runs.node("m") is None
 
     def test_nodes_and_specs_are_what_was_put_last(self, store: Store) -> None:
         node = Node(

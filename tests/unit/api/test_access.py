@@ -20,7 +20,11 @@ from headway.testing.api import Api
 OPEN = {("GET", "/health")}
 #: about the caller itself: whoever has a token may ask
 OWN = {("GET", "/me"), ("GET", "/projects")}
-ADMIN = {("GET", "/users"), ("POST", "/users"), ("POST", "/projects"), ("GET", "/gateway/routes")}
+ADMIN = {
+    *(("GET", "/users"), ("POST", "/users"), ("POST", "/projects"), ("GET", "/gateway/routes")),
+    *(("POST", f"/nodes/{{node}}/{verb}") for verb in ("drain", "undrain", "reclaim")),
+    ("PUT", "/projects/{project}/limits"),
+}
 #: of another user
 OTHERS = {
     ("GET", "/users/{name}/tokens"),
@@ -37,8 +41,10 @@ BODIES: dict[str, Any] = {
     "/projects": {"name": "other"},
     "/projects/{project}/quota": {"quota_files": 1},
     "/projects/{project}/members/{user}": {"role": "owner"},
+    "/projects/{project}/limits": {"runs": 1},
     "/projects/{project}/jobs": {"command": ["true"]},
     "/runs/{run}": {"priority": 6},
+    "/runs/{run}/move": {"first": True},
     "/projects/{project}/datasets/known": {"sha256": [HASH]},
     "/projects/{project}/datasets/{name}/versions": {
         "files": [{"path": "a", "bytes": 1, "sha256": HASH, "pack": HASH, "offset": 0}]
@@ -72,7 +78,7 @@ def run(admin: httpx.Client) -> int:
 def ask(client: httpx.Client, method: str, path: str, run: int) -> httpx.Response:
     values = {
         "project": "default", "run": run, "job": run, "digest": HASH, "sha256": HASH, "name": "admin", "user": "admin",
-        "token": 1, "evaluation": 1, "version": 1,
+        "token": 1, "evaluation": 1, "version": 1, "node": "n",
     }  # fmt: skip
     filled = re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), path)
     with client.stream(method, filled, json=BODIES.get(path)) as response:

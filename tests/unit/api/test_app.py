@@ -256,3 +256,47 @@ def test_every_error_of_the_tree_has_a_status() -> None:
         return [kind, *(k for sub in kind.__subclasses__() for k in below(sub))]
 
     assert all(400 <= kind.status < 600 for kind in below(HeadwayError))
+
+
+def test_a_thousand_submits_from_32_threads_are_all_there(api: Api, admin: httpx.Client) -> None:
+    """Over real HTTP; each is sent by the SDK, whose keys make sending again safe."""
+    from headway.client import Client
+
+    token = (Path(api.ctx.root).parent / "admin.token").read_text().strip()
+    made, lock, numbers = list[int](), threading.Lock(), iter(range(1000))
+
+    def body() -> None:
+        with Client(api.url, token) as client:
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                view = client.jobs.submit(["true"], name=f"many-{number}", held=True, tags={"many": "yes"})
+                with lock:
+                    made.append(view.id)
+
+    threads = [threading.Thread(target=body) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 1000
+    found = admin.get("/projects/default/jobs?tag=many&limit=1000").json()
+    assert {j["id"] for j in found} == set(made)
+    assert len({j["name"] for j in found}) == 1000
+
+
+def test_a_dry_run_and_changes_over_http(admin: httpx.Client) -> None:
+    request = {"command": ["true"], "parameters": {"lr": 0.1}, "held": True}
+    dry = admin.post("/projects/default/jobs?dry_run=true", json=request).json()
+    assert (dry["would"], dry["environment"]["LR"], dry["request"]["priority"]) == ("held", "0.1", 5)
+    number = admin.post("/projects/default/jobs", json=request).json()["id"]
+    assert admin.patch(f"/runs/{number}", json={"priority": 8}).json()["priority"] == 8
+    clone = admin.post(f"/runs/{number}/clone", json={"job": {"parameters": {"lr": 0.2}}}).json()
+    assert (clone["parameters"], clone["priority"]) == ({"lr": 0.2}, 8)
+    assert admin.post(f"/runs/{number}/clone?dry_run=true").json()["request"]["priority"] == 8
+    assert admin.get(f"/runs/{number}/attempts").json() == []
+    assert admin.post(f"/runs/{number}/pause").json()["state"] == "held"
+    answer = admin.patch(f"/runs/{number}", json={"priorty": 8})
+    assert (answer.status_code, "priority?" in answer.json()["error"]["remedy"]) == (422, True)

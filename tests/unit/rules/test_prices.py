@@ -14,7 +14,7 @@ from headway.rules.prices import History, parse
 from headway.rules.records import Spec
 from headway.rules.states import Billing
 
-from .conftest import a_run
+from .conftest import run as a_run
 
 NOW = 1_767_225_600.0
 SPEC = Spec(name="gpu", cpus=4, memory_bytes=1, accelerators=1, accelerator_kind=None, price_hour=1_000_000)

@@ -305,7 +305,7 @@ def test_dry_runs(ctx: Services, member: Caller, viewer: Caller) -> None:
     assert (found.environment["LR"], found.environment["A"]) == ("0.1", "1")
     assert found.environment["CHECKPOINT_PATH"].endswith("/attempts/{attempt}/checkpoints")
     assert found.request["cpus"] == 1.0 and found.request["limits"] == {
-        "idle_output": None, "hang": None, "no_progress": None, "nan": None, "disk_bytes": None
+        "idle_output": None, "hang": 1800, "no_progress": None, "nan": None, "disk_bytes": None
     }  # fmt: skip
     assert preview(held=True).would == "held"
     busy = submit(ctx, member, accelerators=2, nodes=2)

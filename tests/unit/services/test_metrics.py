@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 
 from headway.errors import UsageError
 from headway.rules.access import Caller
-from headway.services import metrics, usage
+from headway.services import jobs, metrics, usage
 from headway.services.context import Services
 from headway.services.metric_index import BLOCK, Column, FileIndex, Indexes, overlay, sample, window
+from headway.testing.services import start_attempt
+from headway.wire.runs import JobRequest
 
+
+@pytest.fixture
+def run(ctx: Services, member: Caller) -> int:
+    return jobs.submit(ctx, member, "default", JobRequest(command=["true"])).id
 
 
 def column(values: list[float], first: int = 0) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 
 from headway import __version__
 from headway.api.dependencies import Ctx, Who
@@ -54,9 +54,9 @@ def nodes(ctx: Ctx, who: Who) -> list[NodeView]:
 
 
 @router.post("/nodes/{node}/drain")
-def drain(ctx: Ctx, who: Who, node: str, request: DrainRequest) -> NodeView:
+def drain(ctx: Ctx, who: Who, node: str, request: Annotated[DrainRequest | None, Body()] = None) -> NodeView:
     """Places nothing new on a node; what runs there goes on. For admins."""
-    return services_nodes.drain(ctx, who, node, request)
+    return services_nodes.drain(ctx, who, node, request or DrainRequest())
 
 
 @router.post("/nodes/{node}/undrain")
@@ -66,9 +66,11 @@ def undrain(ctx: Ctx, who: Who, node: str) -> NodeView:
 
 
 @router.post("/nodes/{node}/reclaim")
-def reclaim(ctx: Ctx, who: Who, node: str, request: ReclaimRequest) -> ReclaimView:
+def reclaim(
+    ctx: Ctx, who: Who, node: str, request: Annotated[ReclaimRequest | None, Body()] = None
+) -> ReclaimView:
     """The drill: asks the spot runs on a node to save and leave, as its machine would. For admins."""
-    return services_nodes.reclaim(ctx, who, node, request)
+    return services_nodes.reclaim(ctx, who, node, request or ReclaimRequest())
 
 
 @router.get("/prices")

@@ -17,7 +17,15 @@ export default {
     </div>`,
   props: { texts: Object, language: String, label: String, note: String, cut: String, wrap: Boolean, ranks: Boolean },
   data() {
-    return { lines: [], following: true, count: 0, moved: false };
+    return { lines: [], following: true, count: 0, last: 0 };
+  },
+  mounted() {
+    // a box that changes its size stays at the end
+    this.watch = new ResizeObserver(() => this.following && this.toEnd());
+    this.watch.observe(this.$refs.box);
+  },
+  beforeUnmount() {
+    this.watch.disconnect();
   },
   methods: {
     clear() {
@@ -36,7 +44,9 @@ export default {
     },
     toEnd() {
       const box = this.$refs.box;
-      if (box) box.scrollTop = box.scrollHeight;
+      if (!box) return;
+      box.scrollTop = box.scrollHeight;
+      this.last = box.scrollTop;
     },
     jump() {
       this.following = true;
@@ -44,7 +54,10 @@ export default {
     },
     scrolled() {
       const box = this.$refs.box;
-      this.following = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+      // lines that came since are no reason to stop: only the reader's own way up is
+      if (box.scrollHeight - box.scrollTop - box.clientHeight < 24) this.following = true;
+      else if (box.scrollTop < this.last - 4) this.following = false;
+      this.last = box.scrollTop;
     },
   },
 };
