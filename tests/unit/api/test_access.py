@@ -44,6 +44,8 @@ BODIES: dict[str, Any] = {
     "/projects/{project}/limits": {"runs": 1},
     "/projects/{project}/jobs": {"command": ["true"]},
     "/runs/{run}": {"priority": 6},
+    "/projects/{project}/templates/{reference}": {"job": {"command": ["true"]}},
+    "/projects/{project}/templates/{reference}/jobs": {},
     "/runs/{run}/move": {"first": True},
     "/projects/{project}/datasets/known": {"sha256": [HASH]},
     "/projects/{project}/datasets/{name}/versions": {

@@ -66,9 +66,7 @@ def undrain(ctx: Ctx, who: Who, node: str) -> NodeView:
 
 
 @router.post("/nodes/{node}/reclaim")
-def reclaim(
-    ctx: Ctx, who: Who, node: str, request: Annotated[ReclaimRequest | None, Body()] = None
-) -> ReclaimView:
+def reclaim(ctx: Ctx, who: Who, node: str, request: Annotated[ReclaimRequest | None, Body()] = None) -> ReclaimView:
     """The drill: asks the spot runs on a node to save and leave, as its machine would. For admins."""
     return services_nodes.reclaim(ctx, who, node, request or ReclaimRequest())
 
