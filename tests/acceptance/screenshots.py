@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
-#: name -> (width, height, language of the browser, dark, signed in)
+#: name -> (width, height, language of the browser, dark, signed in); those named metrics show that tab
 PICTURES = {
     "console-en": (1280, 800, "en-US", False, True),
     "console-zh": (1280, 800, "zh-CN", False, True),
@@ -23,6 +23,8 @@ PICTURES = {
     "console-dark-zh": (1280, 800, "zh-CN", True, True),
     "console-narrow-en": (400, 860, "en-US", False, True),
     "console-narrow-zh": (400, 860, "zh-CN", False, True),
+    "metrics-en": (1280, 800, "en-US", False, True),
+    "metrics-zh": (1280, 800, "zh-CN", True, True),
     "sign-in-en": (1280, 800, "en-US", False, False),
     "sign-in-zh": (1280, 800, "zh-CN", False, False),
 }
@@ -45,6 +47,9 @@ def take(browser: Browser, url: str, token: str, folder: Path, name: str) -> Non
         jobs.first.click()
         page.wait_for_selector(f".hw-detail h2:has-text('{jobs.first.locator('.hw-name').text_content()}')")
         page.wait_for_selector(".hw-line")
+        if name.startswith("metrics"):
+            page.click("[data-log=metrics]")
+            page.wait_for_selector(".hw-plot svg path")
         page.mouse.move(0, 0)
         # a narrow page scrolls smoothly to the log
         page.wait_for_timeout(600)

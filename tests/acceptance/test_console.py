@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from headway.client import Client
+
 from .conftest import Server, eventually
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -180,13 +182,20 @@ time.sleep(float(sys.argv[1]))
 """
 
 
-def opened(make_page: MakePage, console: Server, run: int, **options: object) -> playwright.Page:
+def opened(make_page: MakePage, console: Server, run: int, token: str = "", **options: object) -> playwright.Page:
     """A page that shows this run."""
     page = make_page(**options)
-    sign_in(page, console)
+    sign_in(page, console, token)
     row(page, run).click()
     playwright.expect(page.locator(".hw-detail h2")).to_contain_text(f"{run} ")
     return page
+
+
+def member(client: Client, name: str, role: str) -> str:
+    """The token of a new user with this role."""
+    client.users.create(name)
+    client.projects.set_member("default", name, role)
+    return client.users.create_token(name, "browser").token
 
 
 @needs_browser
@@ -200,7 +209,7 @@ def test_a_run_shows_its_metrics_and_checkpoints_while_it_lives(make_page: MakeP
         playwright.expect(page.locator(".hw-facts")).to_contain_text("team=vision")
         page.click("[data-log=metrics]")
         plot = page.locator("[data-metric=loss]")
-        playwright.expect(plot.locator("figcaption")).to_contain_text("0.03333")
+        playwright.expect(plot.locator("figcaption")).to_contain_text("0.0333")
         # what is no number leaves a gap: two pieces of line
         line = plot.locator("svg path[stroke='#2f8f76'][fill=none]").first
         playwright.expect(line).to_have_attribute("d", re.compile(r"M.*L.*M.*L"))
@@ -276,13 +285,9 @@ def test_stopping_is_asked_about_and_only_what_the_state_allows_is_there(make_pa
 @needs_browser
 def test_who_may_only_look_is_told_so_in_a_sentence(make_page: MakePage, console: Server) -> None:
     with console.client() as client:
-        client.users.create("looker")
-        client.projects.set_member("default", "looker", "viewer")
-        token = client.users.create_token("looker", "browser").token
+        token = member(client, "looker", "viewer")
         run = client.jobs.submit(command=["true"], name="not-yours", held=True)
-        page = make_page()
-        sign_in(page, console, token)
-        row(page, run.id).click()
+        page = opened(make_page, console, run.id, token)
         page.click("[data-do=release]")
         playwright.expect(page.locator(".hw-detail [role=alert]")).to_contain_text("Not done: ")
         assert client.runs.get(run.id).state == "held"
@@ -294,7 +299,8 @@ def test_the_queue_says_who_is_next_and_why_each_waits(make_page: MakePage, cons
     with console.client() as client:
         first = client.jobs.submit(command=["true"], name="comes-first", held=True)
         then = client.jobs.submit(command=["true"], name="comes-then", after=[first.id])
-        page = opened(make_page, console, then.id, locale="zh-CN")
+        # somebody who has not chosen a language yet
+        page = opened(make_page, console, then.id, member(client, "reader", "member"), locale="zh-CN")
         queued = page.locator(f"[data-queued='{then.id}']")
         playwright.expect(queued).to_contain_text(f"waits for job {first.id}")
         playwright.expect(page.locator(".hw-queue h2")).to_have_text("排队")
@@ -360,3 +366,42 @@ def test_amounts_and_sizes_say_something_at_every_scale() -> None:
     assert [money(a, "USD") for a in (0, 0.00001, 0.0178, 1204.5)] == ["$0", "< $0.0001", "$0.0178", "$1,204.50"]
     assert money(2, "XYZ") == "XYZ 2.00"
     assert [size(n) for n in (0, 1023, 9 << 20, 5 << 50)] == ["0 B", "1023 B", "9.0 MiB", "5120.0 TiB"]
+
+
+def test_what_can_be_done_follows_the_state() -> None:
+    from headway.console.actions import allowed
+    from headway.wire.runs import RunView
+
+    def names(state: str, owner: str = "job", **values: object) -> list[str]:
+        return [a.name for a in allowed(RunView.model_construct(owner=owner, state=state, **values))]
+
+    assert names("queued") == ["first", "hold", "stop", "clone"]
+    assert names("queued", blocked=True) == ["hold", "stop", "clone"]
+    assert names("running") == ["pause", "stop", "clone"]
+    assert names("stopping") == ["kill", "clone"]
+    assert names("failed") == ["retry", "clone"]
+    assert names("of_a_newer_server") == []
+    # a replica that is stopped by hand would only be replaced
+    assert names("running", owner="endpoint") == []
+    assert names("running", owner="workspace") == ["stop"]
+
+
+def test_a_value_that_is_no_number_leaves_a_gap_and_each_rank_has_a_line() -> None:
+    from headway.console.plots import of_metric
+    from headway.console.show import span
+    from headway.console.texts import Texts
+    from headway.wire.metrics import MetricPoint, MetricSeries
+
+    values = [(0, 1.0, 0), (1, float("nan"), 0), (2, float("inf"), 0), (0, 3.0, 1), (3, 0.5, 1)]
+    points = [MetricPoint(time=0, step=step, value=value, rank=rank) for step, value, rank in values]
+    curves = of_metric(MetricSeries(name="loss", points=points), Texts("en"))
+    assert curves.lines == {"Rank 0": [(0, 1.0), (1, None), (2, None)], "Rank 1": [(0, 3.0), (3, 0.5)]}
+    assert curves.words == "loss: 0.5, 0.5–3"
+    assert of_metric(MetricSeries(name="loss", points=points[:2]), Texts("en")).latest == "NaN"
+    assert [span(s, Texts("en")) for s in (0.5, 30, 120, 5400, 90000)] == [
+        "0.5 s",
+        "30 s",
+        "2 min",
+        "1 h 30 min",
+        "1 d 1 h",
+    ]

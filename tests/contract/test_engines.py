@@ -92,6 +92,16 @@ def test_declared_nodes(tmp_path: Path) -> None:
     ]
 
 
+def test_declared_nodes_may_have_an_address_and_give_notice(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.yaml"
+    file.write_text(
+        "- {name: a, cpus: 1, memory: 1GiB, address: 10.0.0.7, notice: /run/taken}\n- {name: b, cpus: 1, memory: 1GiB}"
+    )
+    first, second = LocalEngine(tmp_path, node_file=file).nodes(3.0)
+    assert (first.address, first.notice) == ("10.0.0.7", "/run/taken")
+    assert (second.address, second.notice) == ("127.0.0.1", None)
+
+
 @pytest.mark.parametrize(
     "text",
     [

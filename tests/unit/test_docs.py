@@ -18,6 +18,7 @@ import yaml
 
 from headway import config
 from headway.rules import flow as flow_rules
+from headway.rules import jobform, templates
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "headway"
@@ -151,6 +152,10 @@ def test_yaml_is_what_it_shows(page: Path) -> None:
             assert all({"cpus", "memory"} <= set(node) for node in value)
         elif set(value) & set(flow_rules.STAGES):
             flow_rules.parse(value)
+        elif "job" in value:
+            templates.parse(value)
+        elif "command" in value:
+            jobform.fields({k: v for k, v in value.items() if k != "code"}, str)
         else:
             assert set(value) <= set(config.KEYS) - {"home"}
 

@@ -193,15 +193,52 @@ def checkpoints(job: JobId, as_json: common.AsJson = False) -> None:
 
 
 @app.command()
-def metrics(job: JobId, as_json: common.AsJson = False) -> None:
+def metrics(
+    job: JobId,
+    name: Annotated[list[str] | None, typer.Option(help="Only this metric; may be repeated.")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw each.")] = False,
+    as_json: common.AsJson = False,
+) -> None:
     """Show a job's metrics: first, best and last value of each."""
     with common.client() as client:
-        found = client.runs.metrics(job)
+        found = client.runs.metrics(job, name or ())
     rows = []
     for series in found:
         values = [p.value for p in series.points]
         if values:
-            rows.append([series.name, len(values), values[0], min(values), max(values), values[-1]])
-    common.print_listing(
-        found, ["metric", "points", "first", "lowest", "highest", "last"], rows, as_json, f"Job {job} has no metrics."
-    )
+            rows.append([series.name, series.total, values[0], min(values), max(values), values[-1]])
+    empty = f"Job {job} has no metrics." if not name else f"Job {job} has no metric {', '.join(name)}."
+    common.print_listing(found, ["metric", "points", "first", "lowest", "highest", "last"], rows, as_json, empty)
+    if plot and not as_json:
+        from headway.cli.chart import chart
+
+        for series in found:
+            print("", f"{series.name} by step", *chart([(p.step, p.value) for p in series.points]), sep="\n")
+
+
+@app.command()
+def usage(job: JobId, as_json: common.AsJson = False) -> None:
+    """Show what a job used, for each attempt and node: CPUs, memory, disk, network, accelerators."""
+    from headway.rules.units import render_size
+
+    with common.client() as client:
+        found = client.runs.usage(job)
+    rows = []
+    for node in found:
+        some = node.samples
+        busy = [d.busy_percent for s in some for d in s.accelerators]
+        rows.append(
+            [
+                node.attempt,
+                node.node,
+                f"{sum(s.cpus for s in some) / len(some):.2f}",
+                render_size(max(s.memory_bytes for s in some)),
+                *(
+                    f"{render_size(int(sum(getattr(s, key) for s in some) / len(some)))}/s"
+                    for key in ("read_bytes", "write_bytes", "received_bytes", "sent_bytes")
+                ),
+                f"{sum(busy) / len(busy):.0f}%" if busy else "-",
+            ]
+        )
+    heads = ["attempt", "node", "cpus", "memory", "read", "written", "received", "sent", "accelerators busy"]
+    common.print_listing(found, heads, rows, as_json, f"Job {job} has no samples yet.")

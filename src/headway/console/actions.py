@@ -42,7 +42,9 @@ def allowed(run: RunView) -> list[Action]:
         "succeeded": [_CLONE],
     }
     found = by_state.get(run.state, [])
-    return [a for a in found if not (a is _PAUSE and run.pause_at is not None)]
+    # a turn says nothing while it comes after another run; who was asked to pause need not be asked again
+    useless = {_FIRST} if run.blocked else {_PAUSE} if run.pause_at is not None else set()
+    return [action for action in found if action not in useless]
 
 
 class Actions:

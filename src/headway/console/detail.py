@@ -108,8 +108,8 @@ class Detail:
                 text("span", t.known("state", run.state), f"hw-state s-{run.state}")
             for sentence in facts.sentences(run, t):
                 text("p", sentence, "hw-reason-full")
-            if run.remedy:
-                typed("p", t("what_to_do") + run.remedy, "hw-reason-full hw-remedy")
+            if remedy := facts.remedy(run, t):
+                typed("p", t("what_to_do") + remedy, "hw-reason-full hw-remedy")
         self._actions.show(run)
         self._facts.clear()
         with self._facts:

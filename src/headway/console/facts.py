@@ -96,6 +96,15 @@ def sentences(run: RunView, t: Texts) -> list[str]:
     cause = t.known("ended", run.cause) if run.cause and run.state == "failed" else ""
     if t.language != "en" and cause and cause != run.cause:
         said.append(cause)
-    if reason := run.waits or run.reason:
-        said.append(reason[:1].upper() + reason[1:] + ("" if reason[-1] in ".!?。" else "."))
+    if run.waits:
+        said.append(run.waits[:1].upper() + run.waits[1:] + ("" if run.waits.endswith((".", "!", "?")) else "."))
+    elif run.reason:
+        said.append(run.reason)
     return said
+
+
+def remedy(run: RunView, t: Texts) -> str:
+    """What to do about its end, in the reader's language where we have it; empty where nothing is wrong."""
+    code = f"{run.cause}_run"
+    known = t.known("remedy", code)
+    return known.replace("RUN", str(run.id)) if run.remedy and known not in ("", code) else run.remedy

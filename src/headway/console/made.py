@@ -1,21 +1,20 @@
-"""What a job makes, beside its logs: a chart for each metric, its checkpoints, its attempts.
+"""What a job makes, beside its logs: charts of its metrics and of what it used, its checkpoints, its attempts.
 Looked at anew while the run lives."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nicegui import ui
 
 from headway.client.aio import AsyncClient
-from headway.console import show
+from headway.console import plots, show
 from headway.console.frame import text
 from headway.console.texts import Texts
 from headway.errors import HeadwayError
-from headway.wire.metrics import MetricPoint, MetricSeries
+from headway.wire.metrics import MetricSeries, UsageSeries
 from headway.wire.runs import AttemptView, CheckpointView, RunView
 
 R = TypeVar("R", CheckpointView, AttemptView)
@@ -26,65 +25,6 @@ _NUMBERS = ("step", "epoch", "size", "duration", "cost")
 AGAIN = 2.0
 #: charts of one run
 MOST = 24
-#: told apart on light and on dark ground
-_COLOURS = ["#2f8f76", "#3f7fc4", "#c9822b", "#b4557a", "#7d6bc9", "#6f8f3a", "#c2574a", "#4d9aa8"]
-
-
-def chart(series: MetricSeries, t: Texts) -> dict[str, Any]:
-    """ECharts' options: value over step, one line a rank that reported it; colours of the page's theme."""
-    ranks = sorted({p.rank for p in series.points})
-    ink = {"color": "var(--quiet)", "fontSize": 11}
-    line = {"lineStyle": {"color": "var(--line)"}}
-    return {
-        "animation": False,
-        "grid": {"left": 6, "right": 14, "top": 10, "bottom": 4, "containLabel": True},
-        "tooltip": {"trigger": "axis", "confine": True, "textStyle": {"fontSize": 12}},
-        "xAxis": {
-            "type": "value",
-            "min": "dataMin",
-            "max": "dataMax",
-            "splitNumber": 4,
-            "minInterval": 1,
-            "splitLine": {"show": False},
-            "axisLabel": {**ink, "hideOverlap": True},
-            "axisLine": line,
-        },
-        "yAxis": {"type": "value", "scale": True, "splitNumber": 3, "axisLabel": ink, "splitLine": line},
-        "series": [
-            {
-                "type": "line",
-                "name": f"{t('log_rank')} {rank}" if len(ranks) > 1 else series.name,
-                "showSymbol": len(series.points) < 30,
-                "symbolSize": 4,
-                "lineStyle": {"width": 1.5},
-                "sampling": "lttb",
-                "data": _line(series.points, rank),
-            }
-            for rank in ranks
-        ],
-        "color": _COLOURS,
-    }
-
-
-def _is_number(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def latest(series: MetricSeries) -> str:
-    """The value of the last step, in a few digits."""
-    last = series.points[-1].value
-    return f"{last:.4g}" if _is_number(last) else "NaN"
-
-
-def describe(series: MetricSeries) -> str:
-    """The chart in words, for those who do not see it."""
-    values = [p.value for p in series.points if _is_number(p.value)]
-    return f"{series.name}: {values[0]:g} … {values[-1]:g}, {min(values):g}–{max(values):g}" if values else series.name
-
-
-def _line(points: Sequence[MetricPoint], rank: int) -> list[list[float | None]]:
-    """What is no number leaves a gap: JSON has no NaN."""
-    return [[p.step, p.value if _is_number(p.value) else None] for p in points if p.rank == rank]
 
 
 class Made:
@@ -97,7 +37,7 @@ class Made:
         #: of costs
         self.currency = "USD"
         self._watcher: asyncio.Task[None] | None = None
-        self._plots: dict[str, _Plot] = {}
+        self._drawn: list[plots.Plot] = []
         self._shown: object = None
         self._page = ui.context.client
         self._box = ui.element("div").classes("hw-made").props('role="tabpanel"')
@@ -108,7 +48,7 @@ class Made:
         if self._watcher is not None:
             self._watcher.cancel()
         self._box.set_visibility(kind is not None)
-        self._plots, self._shown = {}, None
+        self._drawn, self._shown = [], None
         self._box.clear()
         if kind is not None and run is not None:
             self._watcher = asyncio.create_task(self._watch(kind, run.id))
@@ -124,7 +64,7 @@ class Made:
                 # the state first: what is asked after the end is all that there will be
                 state = (await self._client.run(run)).state
                 if kind == "metrics":
-                    self._show_metrics(await self._client.metrics(run))
+                    self._show_metrics(*await asyncio.gather(self._client.metrics(run), self._client.usage(run)))
                 elif kind == "checkpoints":
                     self._show_checkpoints(await self._client.checkpoints(run))
                 else:
@@ -138,31 +78,38 @@ class Made:
 
     def _say(self, words: str) -> None:
         if self._shown != words:
-            self._shown, self._plots = words, {}
+            self._shown, self._drawn = words, []
             self._box.clear()
             with self._box:
                 text("p", words, "hw-quiet")
 
-    def _show_metrics(self, found: list[MetricSeries]) -> None:
-        every = [s for s in found if s.points]
-        found = every[:MOST]
-        if not found:
+    def _show_metrics(self, found: list[MetricSeries], used: list[UsageSeries]) -> None:
+        every = [series for series in found if series.points]
+        metrics = [plots.of_metric(series, self._t) for series in every[:MOST]]
+        usage = plots.of_usage(used, self._t)
+        if not metrics and not usage:
             self._say(self._t("no_metrics"))
             return
-        looks = [(s.name, len(s.points), s.points[-1].time) for s in found]
-        if self._shown == looks:
-            return
-        self._shown = looks
-        if [s.name for s in found] != list(self._plots):
+        names = [curves.name for curves in (*metrics, *usage)]
+        if self._shown != (names, len(every)):
+            self._shown = (names, len(every))
             self._box.clear()
             with self._box:
-                with ui.element("div").classes("hw-charts"):
-                    self._plots = {s.name: _Plot(s, self._t) for s in found}
-                if len(every) > len(found):
-                    text("p", self._t("cut_metrics", n=len(found), all=len(every)), "hw-quiet")
-        else:
-            for series in found:
-                self._plots[series.name].show(series)
+                self._drawn = self._draw(metrics, "" if metrics else "no_metrics")
+                if len(every) > len(metrics):
+                    text("p", self._t("cut_metrics", n=len(metrics), all=len(every)), "hw-quiet")
+                if usage:
+                    text("h3", self._t("used"), "hw-part")
+                    self._drawn += self._draw(usage, "")
+        for plot, curves in zip(self._drawn, (*metrics, *usage), strict=True):
+            plot.show(curves)
+
+    def _draw(self, curves: list[plots.Curves], empty: str) -> list[plots.Plot]:
+        if empty:
+            text("p", self._t(empty), "hw-quiet")
+            return []
+        with ui.element("div").classes("hw-charts"):
+            return [plots.Plot(one) for one in curves]
 
     def _show_checkpoints(self, found: list[CheckpointView]) -> None:
         heads = ("checkpoint", "step", "epoch", "size", "state", "metrics")
@@ -215,26 +162,3 @@ class Made:
                 for one in reversed(found):
                     with ui.element("tr"):
                         cells(one)
-
-
-class _Plot:
-    """One metric: its name, its last value, its line."""
-
-    def __init__(self, series: MetricSeries, t: Texts) -> None:
-        self._t = t
-        with ui.element("figure").classes("hw-plot") as self._figure:
-            self._figure.props["data-metric"] = series.name
-            self._figure.props["role"] = "img"
-            with ui.element("figcaption"):
-                text("span", series.name, "hw-plot-name").props["title"] = series.name
-                self._last = text("span", latest(series), "num")
-            self._chart = ui.echart(chart(series, t), renderer="svg").classes("hw-chart")
-        self._figure.props["aria-label"] = describe(series)
-
-    def show(self, series: MetricSeries) -> None:
-        self._chart.options.update(chart(series, self._t))
-        self._chart.update()
-        self._last._text = latest(series)
-        self._last.update()
-        self._figure.props["aria-label"] = describe(series)
-        self._figure.update()

@@ -22,7 +22,7 @@ from headway.protocol.files import read_lines
 from headway.protocol.layout import write_whole
 
 #: points of which the lowest and the highest are noted
-BLOCK = 256
+BLOCK = 64
 #: points of a file from which on its columns are worth keeping on disk, and how much it must have grown since
 WORTH = 100_000
 #: points kept in memory over all files
@@ -38,8 +38,9 @@ class Column:
         self.steps, self.times, self.values = array("q"), array("d"), array("d")
         #: whether steps rise from point to point; whether times never fall
         self.rising = self.in_time = True
-        #: of each whole block: index of its lowest and of its highest value
+        #: of each whole block: index of its lowest and of its highest value, and these values (infinite: it has none)
         self._low, self._high = array("q"), array("q")
+        self._lowest, self._highest = array("d"), array("d")
         self._sorted: tuple[int, Column] | None = None
 
     def __len__(self) -> int:
@@ -71,18 +72,24 @@ class Column:
         first, last = -(-start // BLOCK), min(end // BLOCK, len(self._low))
         if first >= last:
             return self._look(start, end)
-        values = self.values
-        lows = [self._low[n] for n in range(first, last)]
-        highs = [self._high[n] for n in range(first, last)]
+        # over arrays of numbers, so that a thousand blocks cost microseconds
+        lowest, highest = self._lowest[first:last], self._highest[first:last]
+        low = self._low[first + lowest.index(min(lowest))]
+        high = self._high[first + highest.index(max(highest))]
         for a, b in ((start, first * BLOCK), (last * BLOCK, end)):
             if a < b:
-                low, high = self._look(a, b)
-                lows.append(low)
-                highs.append(high)
-        return (
-            min(lows, key=lambda n: values[n] if values[n] == values[n] else inf),
-            max(highs, key=lambda n: values[n] if values[n] == values[n] else -inf),
-        )
+                one, other = self._look(a, b)
+                low = min(low, one, key=self.as_low)
+                high = max(high, other, key=self.as_high)
+        return low, high
+
+    def as_low(self, index: int) -> float:
+        value = self.values[index]
+        return value if value == value else inf
+
+    def as_high(self, index: int) -> float:
+        value = self.values[index]
+        return value if value == value else -inf
 
     def _note_blocks(self) -> None:
         while (len(self._low) + 1) * BLOCK <= len(self):
@@ -90,6 +97,8 @@ class Column:
             low, high = self._look(start, start + BLOCK)
             self._low.append(low)
             self._high.append(high)
+            self._lowest.append(self.as_low(low))
+            self._highest.append(self.as_high(high))
 
     def _look(self, start: int, end: int) -> tuple[int, int]:
         part = self.values[start:end]
@@ -286,16 +295,17 @@ def sample(spans: list[Span], most: int) -> Iterator[tuple[Column, int]]:
     stretches = max(1, (most - 2) // 2)
     # a stretch may begin in one span and end in the next
     flat = _joined(spans)
-    edges = [total * n // stretches for n in range(stretches + 1)]
+    edges = [_edge(flat, total * n // stretches, total // stretches) for n in range(stretches)] + [total]
     sent: set[tuple[int, int]] = set()
     for n in range(stretches):
-        chosen: list[tuple[int, Column, int]] = []
         pieces = [(at, s, max(a, s.start), b) for at, s, a, b in _cut(flat, edges[n], edges[n + 1])]
         lows, highs = [], []
         for at, span, a, b in pieces:
             low, high = span.column.extremes(a, b)
             lows.append((at, span.column, low))
             highs.append((at, span.column, high))
+        if not pieces:
+            continue
         chosen = [min(lows, key=_low_key), max(highs, key=_high_key)]
         if n == 0:
             chosen.append((flat[0][0], spans[0].column, spans[0].start))
@@ -308,13 +318,20 @@ def sample(spans: list[Span], most: int) -> Iterator[tuple[Column, int]]:
 
 
 def _low_key(one: tuple[int, Column, int]) -> float:
-    value = one[1].values[one[2]]
-    return value if value == value else inf
+    return one[1].as_low(one[2])
 
 
 def _high_key(one: tuple[int, Column, int]) -> float:
-    value = one[1].values[one[2]]
-    return value if value == value else -inf
+    return one[1].as_high(one[2])
+
+
+def _edge(flat: list[tuple[int, Span]], place: int, length: int) -> int:
+    """`place`, or where its block begins if stretches are longer than blocks: whole blocks need no look at points."""
+    if length < 2 * BLOCK:
+        return place
+    at, span = flat[bisect_right(flat, place, key=lambda one: one[0]) - 1]
+    inside = span.start + place - at
+    return at + max(0, inside - inside % BLOCK - span.start)
 
 
 def _joined(spans: list[Span]) -> list[tuple[int, Span]]:

@@ -29,11 +29,15 @@ class Area:
         self._connection = connection
 
     def _one(self, kind: type[T], statement: sa.Executable) -> T | None:
-        row = self._connection.execute(statement).mappings().first()
-        return None if row is None else kind(**row)
+        result = self._connection.execute(statement)
+        names, row = result.keys(), result.first()
+        return None if row is None else kind(**dict(zip(names, row, strict=True)))
 
     def _all(self, kind: type[T], statement: sa.Executable) -> list[T]:
-        return [kind(**row) for row in self._connection.execute(statement).mappings()]
+        result = self._connection.execute(statement)
+        names = tuple(result.keys())
+        # several times as fast as mappings: the scheduler reads hundreds of rows a second, of 60 columns each
+        return [kind(**dict(zip(names, row, strict=True))) for row in result]
 
     def _scalar(self, statement: sa.Executable) -> Any:
         return self._connection.execute(statement).scalar()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,13 @@ from headway.store.base import Store
 _PATIENCE = 30
 
 
+def _from_json(text: str) -> Any:
+    """Most of a run's JSON columns are empty, and a pass of the scheduler reads thousands of them."""
+    if text == "{}":
+        return {}
+    return [] if text == "[]" else json.loads(text)
+
+
 class SqliteStore(Store):
     def __init__(self, path: Path) -> None:
         """path: the file; made when missing. Its tables come from `migrations`, not from here."""
@@ -25,6 +33,7 @@ class SqliteStore(Store):
             connect_args={"timeout": _PATIENCE, "check_same_thread": False},
             pool_size=8,
             max_overflow=24,
+            json_deserializer=_from_json,
         )
         sa.event.listen(self.engine, "connect", _configure)
         # writers of one process wait here: SQLite's own waiting sleeps longer and longer, so that many at once starve

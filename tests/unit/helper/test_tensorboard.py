@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
+from headway.engines.local import LocalEngine
 from headway.helper.tensorboard import CorruptError, checksum, marks, points, prefix
+from headway.protocol.files import read_records
 from headway.protocol.summaries import Finder
+from headway.testing.engines import Attempt, python
 
 from .conftest import Helper, Home
 
@@ -162,3 +166,31 @@ def test_a_helper_tells_each_point_once_over_restarts_and_attempts(home: Home, h
     assert later.end() == 0
     assert told(later) == [(11, "loss", 11.0)]
     assert len(marks(folder)) == 3
+
+
+def test_a_plain_run_has_them_through_its_runner(home: Home, written: Path) -> None:
+    made = Attempt(
+        LocalEngine(home.root),
+        home.root,
+        python(f"import os, shutil; os.mkdir('runs'); shutil.copy({str(written)!r}, 'runs')"),
+        helper=[sys.executable, "-I", "-m", "headway.helper"],
+    )
+    plan = json.loads((home.checkpoints(made.id) / "launch.json").read_text())["plan"]
+    attempt = Attempt(
+        made.engine,
+        home.root,
+        made.launch.command,
+        attempt=made.id,
+        cwd=made.launch.cwd,
+        helper=made.launch.helper,
+        plan={**plan, "wait_for": str(made.folder.checkpoints)},
+    )
+    (made.folder.path / "launch.json").unlink()
+    try:
+        assert attempt.start().exit().code == 0
+    finally:
+        attempt.clean()
+    records = read_records(attempt.node.metrics)[0]
+    found = [(p["step"], p["name"], p["value"]) for p in records if "name" in p]
+    assert str(found) == str(read(written))
+    assert records[-1]["mark"]["offset"] == written.stat().st_size

@@ -446,8 +446,11 @@ def test_what_leaves_already_is_waited_for() -> None:
     assert reclaimed([one], [leaving, spot(8, [2, 3], **OLD)]) == []
     stopping = held(waiting(7, accelerators=2), ("n", [0, 1]), state=AttemptState.STOPPING, stopping_at=NOW)
     assert reclaimed([one], [stopping, spot(8, [2, 3], **OLD)]) == []
-    # it is enough for the first, not for the second
-    assert reclaimed([one, waiting(2, accelerators=2)], [leaving, spot(8, [2, 3], **OLD)]) == ["8-1"]
+    # it is enough for the first; whether the second needs more is seen once it has left
+    assert reclaimed([one, waiting(2, accelerators=2)], [leaving, spot(8, [2, 3], **OLD)]) == []
+    # within one pass each that needs it has its own
+    live = [spot(7, [0, 1], **OLD), spot(8, [2, 3], **OLD)]
+    assert reclaimed([one, waiting(2, accelerators=2)], live) == ["7-1", "8-1"]
     found = passed([one], [gpus("n")], [leaving, spot(8, [2, 3])])
     assert found.waits[1] == "waits for 2 x accelerator on one node: 0 free on n, held by job 7, which is leaving"
 

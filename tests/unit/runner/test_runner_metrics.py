@@ -46,7 +46,7 @@ def test_a_line_of_data_is_no_report() -> None:
 
 
 def test_lines_of_one_shape_are_read_as_each_by_itself() -> None:
-    lines = [f"epoch {n}/9 [12:30:{n:02}] Step={n * 10} loss={n / 7:.4f} lr: {10.0 ** -n} - acc {n}" for n in range(10)]
+    lines = [f"epoch {n}/9 [12:30:{n:02}] Step={n * 10} loss={n / 7:.4f} lr: {10.0**-n} - acc {n}" for n in range(10)]
     lines.insert(5, "saved to /tmp/loss=3/x")
     singly, together = MetricReader([]), MetricReader([])
     want = [point for line in lines for point in singly.read_block(line.encode() + b"\n")]

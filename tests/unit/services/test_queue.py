@@ -93,7 +93,7 @@ def test_moves_that_make_no_sense_are_refused(ctx: Services, member: Caller, adm
     from headway.wire.runs import JobRequest
 
     foreign = jobs.submit(ctx, admin, "other", JobRequest(command=["true"])).id
-    with pytest.raises(RefusedError, match="priority 5 and run .* has 7") as raised:
+    with pytest.raises(RefusedError, match=r"priority 5 and run .* has 7") as raised:
         queue.move(ctx, member, run, MoveRequest(before=urgent))
     assert f"headway job change {run} --priority 7" in raised.value.remedy
     with pytest.raises(RefusedError, match="is held and has no place"):

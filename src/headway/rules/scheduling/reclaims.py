@@ -81,6 +81,8 @@ def way(
     chosen = options[:nodes]
     victims = {held.attempt.id: held for _, _, found, _ in chosen for held in found}
     leaving = {held.attempt.id: held for _, _, _, out in chosen for held in out}
+    if victims and any(_reclaimed(cluster, name) for name in movable if name in able):
+        return None  # who has what comes free is known once it is free; until then more might leave than has to
     return Way([name for _, name, _, _ in chosen], list(victims.values()), list(leaving.values()))
 
 
@@ -91,6 +93,11 @@ def movable_now(cluster: Cluster, now: float, protection: float) -> set[str]:
         for name, attempts in cluster.movable.items()
         if any(held.leaving or not protected(held, now, protection) for held in attempts.values())
     }
+
+
+def _reclaimed(cluster: Cluster, name: str) -> bool:
+    """Whether somebody was asked to leave that node by an earlier pass."""
+    return any(held.attempt.reclaim_at is not None for held in cluster.movable[name].values())
 
 
 def _cost(victims: Sequence[Held], now: float) -> tuple[float, ...]:
