@@ -276,7 +276,7 @@ def _exit(raw: Any) -> Exit:
 
 def starting(attempt: Attempt, observation: Observation) -> bool:
     """Whether a runner of an attempt that was started has not come."""
-    waiting = observation.presence in (Presence.STARTING, Presence.UNKNOWN)
-    begun = attempt.state is AttemptState.STARTING
+    if attempt.state is AttemptState.STARTING:
+        return observation.presence in (Presence.STARTING, Presence.UNKNOWN)
     # of a gang the first runner may be there long before the last
-    return waiting and (begun or (attempt.state is AttemptState.RUNNING and len(attempt.placement) > 1))
+    return attempt.state is AttemptState.RUNNING and observation.presence is Presence.STARTING

@@ -36,7 +36,7 @@ class Reclaims(Loop):
             self._told &= {a.id for a in live}
             asked = [a for a in live if a.reclaim_at is not None and self._tellable(a)]
             runs = {run.id: run for run in tx.runs.many([a.run_id for a in asked])} if asked else {}
-            late = {run.id: run for run in tx.runs.overdue(self.desk.now())} if self._due() else {}
+            late = {run.id: run for run in tx.runs.overdue(self.desk.now(), live=True)} if self._due() else {}
             if asked or late:
                 self.desk.assure(tx)
         for attempt in asked:

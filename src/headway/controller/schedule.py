@@ -195,7 +195,7 @@ class Schedule(Loop):
         self._expire_at = now + self.interval
         at = self.desk.now()
         with self.desk.services.store.read() as tx:
-            late = [run for run in tx.runs.overdue(at) if run.state is RunState.QUEUED]
+            late = tx.runs.overdue(at, live=False)
         if not late:
             return set()
         with self.desk.apply() as tx:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -35,9 +36,10 @@ def link(folder: Path, into: Path) -> None:
     """Makes `into` a symbolic link to `folder`, at once, in place of another link or an empty folder."""
     into.parent.mkdir(parents=True, exist_ok=True)
     if into.is_dir() and not into.is_symlink():
-        into.rmdir()
-    temporary = into.with_name(f".{into.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
+        # another node of the gang may be at it too
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            into.rmdir()
+    temporary = into.with_name(f".{into.name}.{os.getpid()}.{os.urandom(3).hex()}.tmp")
     temporary.symlink_to(folder)
     os.replace(temporary, into)
 

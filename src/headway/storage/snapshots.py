@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tarfile
@@ -71,7 +72,12 @@ def unpack(store: ObjectStore, key: str, into: Path) -> None:
             _extract(path, folder)
         except (tarfile.TarError, InvalidError) as error:
             raise UsageError(f"The code snapshot {key} is damaged ({error}).", "Submit the code again.") from error
-        os.rename(folder, into)
+        try:
+            os.rename(folder, into)
+        except OSError as error:
+            # another node of the same gang, with the same snapshot, was faster
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
 def names(store: ObjectStore, key: str) -> frozenset[str]:

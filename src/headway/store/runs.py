@@ -133,11 +133,10 @@ class Runs(Area):
         """Queued runs with a sentence of their own."""
         return self._all(Run, sa.select(runs).where(_QUEUED, runs.c.reason != ""))
 
-    def overdue(self, now: float) -> list[Run]:
-        """Runs that wait or live and have taken longer than their `max_wait`; held ones are left alone."""
+    def overdue(self, now: float, *, live: bool) -> list[Run]:
+        """Runs that have taken longer than their `max_wait`: of those that live, or of those that are queued."""
         late = (runs.c.max_wait.is_not(None), runs.c.asked_at + runs.c.max_wait < now)
-        waiting = self._all(Run, sa.select(runs).where(_QUEUED, *late).order_by(runs.c.id))
-        return waiting + self._all(Run, sa.select(runs).where(_LIVE, *late).order_by(runs.c.id))
+        return self._all(Run, sa.select(runs).where(_LIVE if live else _QUEUED, *late).order_by(runs.c.id))
 
     def turns(self, project_id: int, priority: int) -> tuple[float, float] | None:
         """Smallest and largest position of the project's queued runs of that priority; None when there are none."""

@@ -110,17 +110,22 @@ class Attempt:
 
     def all_say(self, text: str, processes: int = 1) -> None:
         """Waits until every process of every node has printed the line `text`."""
-        for index in range(len(self.launch.nodes)):
-            log = self.folder.node(index).run_log
-            eventually(
-                lambda log=log: [line.text for line, _ in log_lines(log)].count(text) >= processes,
-                f"{text!r} on node {index} of {self.id}",
-            )
+        logs = [self.folder.node(index).run_log for index in range(len(self.launch.nodes))]
+
+        def look() -> bool:
+            return all([line.text for line, _ in log_lines(log)].count(text) >= processes for log in logs)
+
+        eventually(look, f"{text!r} on every node of {self.id}")
 
     def exits(self) -> list[Exit]:
         """Waits for the ends of all nodes."""
         paths = [self.folder.node(index).exit for index in range(len(self.launch.nodes))]
-        return [Exit.from_json(eventually(lambda p=p: read_json(p), f"the end of {p}")) for p in paths]
+
+        def look() -> list[Any] | None:
+            found = [read_json(path) for path in paths]
+            return found if all(found) else None
+
+        return [Exit.from_json(raw) for raw in eventually(look, f"the ends of {self.id}") or []]
 
     def presences(self) -> list[Presence]:
         return [node.presence for node in self.engine.observe([self.id])[self.id].nodes]

@@ -344,7 +344,8 @@ class StoreContract:
             add_run(store, max_wait=1.0, state=state)
         add_run(store)
         with store.read() as tx:
-            assert tx.runs.overdue(5.5) == [late, running]
+            assert tx.runs.overdue(5.5, live=False) == [late]
+            assert tx.runs.overdue(5.5, live=True) == [running]
 
     def test_the_latest_attempt_of_each_run(self, store: Store) -> None:
         runs = [add_run(store) for _ in range(3)]

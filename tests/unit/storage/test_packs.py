@@ -55,6 +55,17 @@ def test_a_snapshot_is_unpacked_whole(store: FolderStore, tmp_path: Path) -> Non
         snapshots.unpack(store, "projects/p/snapshots/none.tar", tmp_path / "b")
 
 
+def test_the_nodes_of_a_gang_may_unpack_one_snapshot_into_one_folder_at_once(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    received = receive(store, tar(*(entry(f"pkg/{n}.py", b"1") for n in range(50))))
+    into = tmp_path / "a" / "code"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: snapshots.unpack(store, received.key, into), range(8)))
+    assert len(list(into.glob("pkg/*.py"))) == 50
+    assert [p.name for p in into.parent.iterdir()] == ["code"]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
