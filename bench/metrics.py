@@ -1,6 +1,6 @@
 """How quickly what a run reports is taken in and given back: ours, MLflow's log_batch, and plain appends as the limit.
 
-points      one headway.log(step=..., loss=...) after the other, until the runner has written the last, 1/s; MLflow:
+points      one headway.log of ten metrics after the other, until the runner has written the last, 1/s; MLflow:
             log_batch of 1,000 metrics each to a server of its own on SQLite; limit: a script that appends JSON lines
 lines       printed lines with a metric in each, until the last line and the last point are written, 1/s; limit: `cat`
 window      any window of a metric of 1,000,000 points, at most 1,000 of them, through the API, s; limit: an empty call
@@ -30,7 +30,10 @@ from headway.protocol.launch import Launch
 POINTS = 1_000_000
 MLFLOW = REPOSITORY / ".peers/mlflow/bin"
 
-LOG = "import headway, sys\nfor n in range(int(sys.argv[1])): headway.log(step=n, loss=0.5)\n"
+LOG = (
+    "import headway, sys\nvalues = {f'metric_{n}': n / 7 for n in range(10)}\n"
+    "for n in range(int(sys.argv[1]) // 10): headway.log(step=n, **values)\n"
+)
 APPEND = (
     "import json, sys, time\nfile = open(sys.argv[2], 'ab', buffering=0)\nfor n in range(int(sys.argv[1])):\n"
     "    point = {'step': n, 'name': 'loss', 'value': 0.5, 'rank': 0, 't': time.time()}\n"

@@ -136,9 +136,11 @@ def print_dry_run(view: DryRunView, as_json: bool) -> None:
     print("\nrequest")
     shown = {k: v for k, v in view.request.items() if v not in (None, "", [], {})}
     for key, value in shown.items():
-        print(f"  {key}: {common.plain(value)}")
+        plain = {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+        if plain not in ({}, []):
+            print(f"  {key}: {common.plain(plain)}")
     print(f"\ncommand ({view.view} view)\n  {' '.join(view.command)}")
-    print("\nenvironment")
+    print("\nenvironment, to which each process's ranks are added")
     for key, value in sorted(view.environment.items()):
         print(f"  {key}={common.plain(value)}")
 
@@ -236,6 +238,5 @@ def change(
     if as_json:
         common.print_json(view)
         return
-    told = ", ".join(f"{key} {common.plain(value)}" for key, value in fields.items())
-    print(f"job {view.id} is {view.state}; it has {told}")
+    print(f"job {view.id} is {view.state}; changed: {', '.join(sorted(fields))}")
     common.next_step(f"headway job show {view.id}")

@@ -76,6 +76,8 @@ class Pipe:
 
 
 _pipe: Pipe | None = None
+#: metric -> its name as JSON
+_quoted: dict[str, str] = {}
 #: step of the call before
 _step = 0
 
@@ -107,7 +109,12 @@ def send(values: dict[str, float], step: int) -> None:
 def point(step: int, name: str, value: float, end: str) -> bytes:
     """A line of metrics.jsonl. end: what stands behind the value, rank and time, with the newline."""
     shown = repr(value) if isfinite(value) else json.dumps(value)
-    return f'{{"step": {step}, "name": {json.dumps(name)}, "value": {shown}{end}'.encode()
+    quoted = _quoted.get(name)
+    if quoted is None:
+        if len(_quoted) > MOST:
+            _quoted.clear()
+        quoted = _quoted[name] = json.dumps(name)
+    return f'{{"step": {step}, "name": {quoted}, "value": {shown}{end}'.encode()
 
 
 def _opened() -> Pipe | None:

@@ -82,7 +82,8 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 class Answer(BaseModel):
     """Given by the API: a client ignores keys that a newer server has added."""
 
-    model_config = ConfigDict(extra="ignore", from_attributes=True)
+    # a loss may be NaN: as text it comes back as what it was, where null would be no number
+    model_config = ConfigDict(extra="ignore", from_attributes=True, ser_json_inf_nan="strings")
 
 
 class ErrorBody(Answer):

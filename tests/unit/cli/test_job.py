@@ -207,7 +207,7 @@ def test_changes_pause_and_resume(headway: Headway, ctx: Services) -> None:
     view = submitted(headway, "--max-duration", "1h", "--idle-output", "5m")
     number = str(view["id"])
     words = headway("job", "change", number, "--priority", "7", "--max-duration", "3h", "--idle-output", "none")
-    assert "priority 7" in words
+    assert "changed: limits, max_duration, priority" in words
     with ctx.store.read() as tx:
         run = tx.runs.get(view["id"])
     assert run is not None
@@ -236,6 +236,15 @@ def test_a_failed_job_says_why_and_what_to_do(headway: Headway, ctx: Services) -
     assert re.search(rf"{view['id']}-1 +ended +n1 .* hang +It neither printed", shown)
     assert f"headway job retry {view['id']}" in shown
     assert "hang" in headway("job", "attempts", str(view["id"]))
+
+
+def test_a_loss_that_is_nan_is_shown(headway: Headway, ctx: Services) -> None:
+    view = submitted(headway)
+    folder = start_attempt(ctx, view["id"])
+    point = {"step": 1, "name": "loss", "value": float("nan"), "rank": 0, "t": 1.0}
+    folder.node().metrics.write_text(json.dumps(point) + "\n")
+    assert "loss=nan" in headway("job", "show", str(view["id"]))
+    assert "loss=nan" in headway("job", "ls")
 
 
 def test_listings_are_filtered(headway: Headway) -> None:

@@ -160,6 +160,7 @@ class _Pass:
             return True
         if not line.blocked:
             self.waits[run.id] = self._text(run, avoided)
+        self.promised.pass_over(least_need(run), least_nodes(run), avoided)
         return False
 
     def _known(self, line: Line) -> bool:

@@ -106,6 +106,8 @@ class _Search:
     def may(self, room: Room, need: Need) -> bool:
         if self.only is not None and room.name not in self.only:
             return False
+        if not self.promised.in_time(room, self.ends):
+            return False
         return room.name not in self.promised.by_node or self.promised.allow(room.name, need, self.ends)
 
 

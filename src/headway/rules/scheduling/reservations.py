@@ -34,6 +34,33 @@ class Reservations:
     def __init__(self, cluster: Cluster, now: float) -> None:
         self._cluster, self._now = cluster, now
         self.by_node: dict[str, list[Promise]] = {}
+        #: what runs ahead need to which nothing is promised -> when they start at the earliest (inf: not known)
+        self._unkept: dict[tuple[Need, int], float] = {}
+        #: make of a node -> when the first of those may start there
+        self._open_until: dict[object, float] = {}
+
+    def pass_over(self, need: Need, nodes: int, shunned: Collection[str]) -> None:
+        """Notes a run ahead to which nothing can be promised any more: nobody behind may be where it could start.
+
+        Whatever is planned for it, it cannot start before the limits of what lives there now give it room.
+        """
+        key = need, nodes
+        if key in self._unkept:
+            return
+        times = sorted(when for name, when in self._cluster.earliest(need).items() if name not in shunned)
+        if len(times) >= nodes:
+            self._unkept[key] = times[nodes - 1]
+            self._open_until.clear()
+
+    def in_time(self, room: Room, ends: float) -> bool:
+        """Whether a run that is on `room` from now until `ends` is gone before a run that was passed over may start."""
+        if not self._unkept:
+            return True
+        if room.make not in self._open_until:
+            starts = [when for (need, _), when in self._unkept.items() if room.whole.holds(need)]
+            # one whose start is not known may start at any moment
+            self._open_until[room.make] = min((-math.inf if w == math.inf else w for w in starts), default=math.inf)
+        return ends <= self._open_until[room.make]
 
     def allow(self, name: str, need: Need, ends: float) -> bool:
         """Whether a run that is there from now until `ends` leaves every promise what it counts on."""
