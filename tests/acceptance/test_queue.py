@@ -100,7 +100,7 @@ def test_the_drill_has_a_spot_run_save_leave_and_go_on(place: Place, client: Cli
     first = client.runs.attempts(run)[0]
     assert (first.cause, first.exit_code) == ("reclaimed", 0)
     assert f"reclaimed node {node}" in first.message
-    bill = [e for e in place.cli("bill", "--run", str(run))["entries"]]
+    bill = place.cli("bill", "--run", str(run))["entries"]
     assert {e["billing"] for e in bill} == {"spot"}
     assert all(e["price_hour"] == 0.01 for e in bill)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -183,3 +184,34 @@ def test_a_runner_of_a_gang_that_is_killed_ends_all_and_no_line_is_lost(place: P
     for rank in ("2", "3"):
         numbers = [int(line.split()[1]) for line in after if line.startswith(f"{rank} ")]
         assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize("what", ["runner", "keeper and runner", "all of the node", "a rank"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_is_killed_at_whatever_moment_is_named_and_nothing_is_left(place: Place, what: str, seed: int) -> None:
+    chance = random.Random(f"{what} {seed}")
+    node = chance.randrange(2)
+    run = place.submit(nodes=2)
+    attempt = place.place(run, "ab")
+    place.until(lambda: len(place.lines(attempt, node)) > chance.randrange(9), "some lines")
+    claim = read_json(place.node(attempt, node).runner)
+    ranks = [pid for pid in place.processes(attempt) if _environment(pid).get("NODE_RANK") == str(node)]
+    identities = [identity.Identity.from_json(one) for one in (claim["keeper"], claim)]
+    for one in {"runner": identities[1:], "a rank": []}.get(what, identities):
+        assert identity.send_signal(one, signal.SIGKILL)
+    for pid in {"a rank": ranks[:1], "all of the node": ranks}.get(what, []):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    place.until(lambda: place.attempt(attempt).state is AttemptState.ENDED, "its end")
+    found = place.attempt(attempt)
+    assert found.cause is (Cause.KILLED if what == "a rank" else Cause.RUNNER_LOST)
+    assert found.message.startswith(f"On {'ab'[node]}: ")
+    assert place.run(run).state is RunState.QUEUED
+    assert place.processes(attempt) == []
+
+
+def _environment(pid: int) -> dict[str, str]:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+        return {name: value for name, _, value in (word.partition("=") for word in words)}
+    return {}

@@ -132,7 +132,8 @@ def print_dry_run(view: DryRunView, as_json: bool) -> None:
     if as_json:
         common.print_json(view)
         return
-    print(view.sentence)
+    price = f" It costs {view.price_hour:g} an hour." if view.price_hour else ""
+    print(view.sentence + price)
     print("\nrequest")
     shown = {k: v for k, v in view.request.items() if v not in (None, "", [], {})}
     for key, value in shown.items():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
-from headway.rules import compat, launching
+from headway.rules import compat, launching, prices
 from headway.rules.access import Action, Caller
-from headway.rules.records import Run
+from headway.rules.records import Run, Spec
 from headway.rules.scheduling import Group, Held, decide
 from headway.rules.states import Billing
 from headway.services import access, jobs, submissions, views
@@ -16,8 +15,8 @@ from headway.services.context import Services, money
 from headway.store.base import Transaction
 from headway.wire.runs import CloneRequest, DryRunView, JobRequest
 
-#: waiting runs that are looked at
-_AHEAD = 256
+#: waiting runs that are looked at: of each kind, and about so many in all
+_PER_GROUP, _ROWS = 8, 2000
 #: stands for numbers that are given out at a submit
 _RUN, _ATTEMPT = "{run}", "{attempt}"
 
@@ -32,6 +31,7 @@ def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> 
         would, sentence, nodes = _verdict(ctx, tx, run)
         exact = submissions.request_of(tx, run).model_dump(mode="json")
         spec = tx.runs.spec(run.spec)
+    price = _price(ctx, run, spec) if spec is not None else None
     amounts = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
     exact.update({name: getattr(run, name) for name in amounts}, held=request.held, key=request.key)
     exact["limits"]["hang"] = run.limits["hang"]
@@ -51,8 +51,16 @@ def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> 
         command=compat.command(platform, run.command, facts),
         environment={**compat.variables(platform, facts), **environment},
         view=launching.view(run),
-        price_hour=money(spec.price_hour) * run.nodes if spec and run.billing is Billing.ON_DEMAND else None,
+        price_hour=price,
     )
+
+
+def _price(ctx: Services, run: Run, spec: Spec) -> float:
+    """Currency units an hour of all its nodes, at the present price."""
+    if run.billing is Billing.SUBSCRIPTION:
+        return 0.0
+    spot = run.billing is Billing.SPOT
+    return money(prices.spot(ctx.prices.history(), spec, ctx.clock()) if spot else spec.price_hour) * run.nodes
 
 
 def clone(ctx: Services, caller: Caller, run_id: int, request: CloneRequest) -> DryRunView:
@@ -80,17 +88,23 @@ def _verdict(ctx: Services, tx: Transaction, run: Run) -> tuple[str, str, list[s
     if not nodes:
         return "waits", "It would wait: no node is known yet.", []
     own = {a.run_id: a for a in tx.runs.live_attempts()}
-    held = [Held(r, own[r.id]) for r in tx.runs.live() if r.id in own]
-    queued = [r for r in tx.runs.queued(limit=_AHEAD) if not r.blocked and r.id not in own]
-    groups: dict[tuple[Any, ...], list[Run]] = {}
-    for other in [*queued, run]:
-        groups.setdefault((other.project_id, other.priority, other.shape), []).append(other)
+    groups: dict[tuple[int, int, str], Group] = {}
+    for heads, waiting in tx.runs.queue_heads(_PER_GROUP, rows=_ROWS):
+        waits = [r for r in heads if r.id not in own]
+        if waits:
+            groups[_group(waits[0])] = Group(waits, waiting)
+    alike = groups.get(_group(run), Group([], 0))
+    if len(alike.heads) < _PER_GROUP:
+        groups[_group(run)] = Group([*alike.heads, run], alike.waiting + 1)
+    specs, history, now = {s.name: s for s in tx.runs.specs()}, ctx.prices.history(), ctx.clock()
     decision = decide(
-        [Group(heads, len(heads)) for heads in groups.values()],
+        groups.values(),
         nodes=nodes,
-        held=held,
+        held=[Held(r, own[r.id]) for r in tx.runs.live() if r.id in own],
         projects={p.id: p for p in tx.people.projects()},
-        now=ctx.clock(),
+        now=now,
+        price=lambda r: prices.spot(history, specs[r.spec], now) if r.spec in specs else None,
+        on_demand=lambda r: specs[r.spec].price_hour if r.spec in specs else None,
     )
     for placement in decision.placements:
         if placement.run.id == run.id:
@@ -98,6 +112,10 @@ def _verdict(ctx: Services, tx: Transaction, run: Run) -> tuple[str, str, list[s
             return "starts", f"It would start now on {', '.join(names)}.", names
     reason = decision.waits.get(run.id)
     if reason is None:
-        first = groups[(run.project_id, run.priority, run.shape)][0]
-        reason = f"waits behind job {first.id}" if first.id != run.id else "waits for those ahead of it"
+        reason = f"waits behind job {alike.heads[0].id}" if alike.heads else "waits for those ahead of it"
     return "waits", f"It would {reason.replace('waits', 'wait', 1)}.", []
+
+
+def _group(run: Run) -> tuple[int, int, str]:
+    """Runs that are alike in it are interchangeable."""
+    return run.project_id, run.priority, run.shape

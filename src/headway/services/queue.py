@@ -6,7 +6,8 @@ from headway.errors import RefusedError
 from headway.rules.access import Action, Caller
 from headway.rules.records import Run
 from headway.rules.scheduling import Policy, effective_priority
-from headway.rules.states import RunState
+from headway.rules.scheduling.turns import HIGHEST
+from headway.rules.states import Billing, RunState
 from headway.services import access, views
 from headway.services.context import Services, moment
 from headway.store.base import Transaction
@@ -31,8 +32,11 @@ def listing(ctx: Services, caller: Caller, project: str, *, limit: int = 100) ->
 
 
 def _turn(run: Run, now: float) -> tuple[float, ...]:
-    """Its place among the runs of its own project, where fair share plays no part."""
-    return -effective_priority(run, now, _POLICY), run.owner == "evaluation", run.position, run.id
+    """Its place among the runs of its own project, where fair share plays no part; see `rules.scheduling.turns`."""
+    level, gained = effective_priority(run, now, _POLICY), (now - (run.queued_at or run.created_at))
+    overdue = run.priority + gained // _POLICY.ageing_seconds > HIGHEST
+    spot, late = (False, False) if overdue else (run.billing is Billing.SPOT, run.owner == "evaluation")
+    return spot, -level, late, run.position, run.id
 
 
 def _entry(place: int | None, run: Run, waits: dict[int, str], now: float) -> QueueEntry:

@@ -307,7 +307,10 @@ def test_dry_runs(ctx: Services, member: Caller, viewer: Caller) -> None:
     assert found.request["cpus"] == 1.0 and found.request["limits"] == {
         "idle_output": None, "hang": 1800, "no_progress": None, "nan": None, "disk_bytes": None
     }  # fmt: skip
+    assert found.price_hour == pytest.approx(0.08)
     assert preview(held=True).would == "held"
+    capped = preview(billing="spot", spot={"max_price": 0.001})
+    assert (capped.would, "spot price" in capped.sentence) == ("waits", True)
     busy = submit(ctx, member, accelerators=2, nodes=2)
     start_attempt(
         ctx, busy.id,

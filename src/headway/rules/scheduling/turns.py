@@ -1,4 +1,4 @@
-"""Whose turn it is: priority with ageing, jobs before evaluations, the smallest share, then position."""
+"""Whose turn it is: spot last, priority with ageing, jobs before evaluations, the smallest share, then position."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from itertools import count
 from headway.rules.records import Project, Run
 from headway.rules.scheduling.asks import least_need, least_nodes
 from headway.rules.scheduling.rooms import Cluster, Need
+from headway.rules.states import Billing
 
 HIGHEST = 9
+#: levels that spot runs are behind all others, until they have aged beyond the highest priority
+_SPOT = 100
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Line:
         return self.group.heads[self.at]
 
 
-#: (minus the effective priority, whether after jobs): smallest first
+#: (minus the effective priority, spot behind all others; whether after jobs): smallest first
 _Level = tuple[int, bool]
 _Entry = tuple[float, int, int, Line]
 
@@ -169,7 +172,10 @@ class Turns:
         waited = self._now - since
         unbounded = run.priority + max(0, int(waited // policy.ageing_seconds))
         if unbounded <= HIGHEST:
-            return -max(run.priority, unbounded), run.owner == "evaluation"
+            # whoever may take a spot run's place has it first: else the run that was reclaimed for another one, and is
+            # queued again where it was, would have that place back at once, and be reclaimed again, for ever
+            behind = _SPOT if run.billing is Billing.SPOT else 0
+            return behind - max(run.priority, unbounded), run.owner == "evaluation"
         if waited >= policy.patience and self._starves(run.project_id):
             return -HIGHEST - 1, False
         return -max(run.priority, HIGHEST), False
