@@ -17,7 +17,7 @@ def fields(view: JobView) -> dict[str, object]:
     return {
         "job": view.id,
         "name": view.name,
-        "state": view.state,
+        "state": f"{view.state}, asked to pause" if view.pause_at and view.ended_at is None else view.state,
         "reason": view.reason,
         "remedy": view.remedy,
         "command": " ".join(view.command),

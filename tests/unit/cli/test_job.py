@@ -188,6 +188,13 @@ def test_a_dry_run_says_all_and_keeps_nothing(headway: Headway, ctx: Services) -
     assert headway("job", "ls", "--json", "-n", "1000") == before
 
 
+def test_a_dry_run_of_a_template(headway: Headway) -> None:
+    words = ("job", "submit", "--template", "single", "--param", "epochs=7", "--priority", "8", "--dry-run", "--json")
+    view = json.loads(headway(*words))
+    assert (view["request"]["template"], view["request"]["priority"]) == ("single@0", 8)
+    assert "7" in view["command"] and view["environment"]["EPOCHS"] == "7"
+
+
 def test_a_clone_is_the_same_job_but_for_its_changes(headway: Headway) -> None:
     first = submitted(
         headway, "--param", "lr=0.3", "--spec", "medium", "--tag", "a=1", "--held", "--max-duration", "10m",

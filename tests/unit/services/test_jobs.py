@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sqlite3
 import tarfile
 import threading
 from typing import Any
@@ -353,3 +354,27 @@ def test_many_at_once_are_all_there(ctx: Services, member: Caller) -> None:
     assert len(set(found)) == len({key for key, _ in found}) == len({i for _, i in found}) == 32 * 8 + 8
     with ctx.store.read() as tx:
         assert len(tx.runs.listing(limit=1000)) == 32 * 8 + 8
+
+
+def test_submits_wait_for_another_process_that_writes(ctx: Services, member: Caller) -> None:
+    url = ctx.store.engine.url.database
+    assert url is not None
+    other = sqlite3.connect(url, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    made, started = list[int](), threading.Barrier(9)
+
+    def body() -> None:
+        started.wait()
+        made.append(submit(ctx, member).id)
+
+    threads = [threading.Thread(target=body) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    threads[0].join(0.3)
+    assert made == []
+    other.execute("COMMIT")
+    other.close()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 8
