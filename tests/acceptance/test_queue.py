@@ -68,6 +68,8 @@ def client(place: Place) -> Iterator[Client]:
         for run in opened.runs.ls(state="open"):
             opened.runs.stop(run.id, grace=0)
             opened.runs.wait(run.id, timeout=30)
+        for node in opened.platform.nodes():
+            opened.platform.undrain(node.name)
 
 
 def leaver(client: Client, **values: Any) -> RunView:
@@ -154,7 +156,7 @@ def test_drained_nodes_take_nothing_and_the_queue_says_so(place: Place, client: 
         assert done.returncode == 0, done.stderr
         assert f"next: headway node undrain {node}" in done.stdout
     runs = [sleeper(client).id for _ in range(3)]
-    eventually(lambda: "drained" in place.cli("queue", "ls")["entries"][0]["waits"], what="the sentence")
+    eventually(lambda: "not up" in place.cli("queue", "ls")["entries"][0]["waits"], what="the sentence")
     assert "n1 is drained: new disks" in place.server.cli("node", "ls").stdout
     moved = place.server.cli("queue", "move", str(runs[2]), "--first")
     assert f"run {runs[2]} is first among those of priority 5" in moved.stdout

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from headway.engines.base import Presence
 from headway.protocol.exits import Cause
 from headway.protocol.launch import Launch
 from headway.rules import prices
-from headway.rules.records import Attempt, Run, Spec
+from headway.rules.records import Attempt, Run
 from headway.rules.scheduling import Decision, Group, Held, Placement, Reclaim, decide
 from headway.rules.states import ATTEMPT_MOVES, RUN_MOVES, AttemptState, RunState, check
 from headway.rules.units import render_duration
@@ -96,16 +95,16 @@ class Schedule(Loop):
             return Decision(), self._news({}, {})
         own = {a.run_id: a for a in attempts}
         groups = [Group([run for run in runs if run.id not in own], waiting) for runs, waiting in heads]
-        now, history = self.desk.now(), self.desk.services.prices.history()
-        specs = {spec.name: spec for spec in tx.runs.specs()}
+        now = self.desk.now()
+        price, on_demand = prices.of_runs(tx.runs.specs(), self.desk.services.prices.history(), now)
         decision = decide(
             [group for group in groups if group.heads],
             nodes=tx.runs.nodes(),
             held=[Held(run, own[run.id]) for run in tx.runs.live() if run.id in own],
             projects={project.id: project for project in tx.people.projects()},
             now=now,
-            price=_on(specs, lambda spec: prices.spot(history, spec, now)),
-            on_demand=_on(specs, lambda spec: spec.price_hour),
+            price=price,
+            on_demand=on_demand,
         )
         return decision, self._news(decision.waits, {run.id: run.reason for runs, _ in heads for run in runs})
 
@@ -294,13 +293,3 @@ def ask_back(tx: Transaction, reclaim: Reclaim, now: float, grace: float | None 
 def waited_too_long(run: Run) -> str:
     """One sentence for a run that its `max_wait` ends."""
     return f"It waited and ran for longer than its max_wait of {render_duration(run.max_wait or 0.0)}."
-
-
-def _on(specs: dict[str, Spec], price: Callable[[Spec], int]) -> Callable[[Run], int | None]:
-    """The price of a run's spec; None for a spec that is not there any more."""
-
-    def of(run: Run) -> int | None:
-        spec = specs.get(run.spec)
-        return None if spec is None else price(spec)
-
-    return of

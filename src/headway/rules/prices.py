@@ -7,7 +7,7 @@ import io
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -78,6 +78,23 @@ def spot(history: History, spec: Spec, now: float) -> int:
     """What the spec costs on the spot market: its price by the history, else that on demand."""
     known = history.at(spec.name, now)
     return spec.price_hour if known is None else known
+
+
+def of_runs(
+    specs: Iterable[Spec], history: History, now: float
+) -> tuple[Callable[[Run], int | None], Callable[[Run], int | None]]:
+    """What the spec of a run costs on the spot market, and on demand; None for a spec that is not there any more."""
+    known = {spec.name: spec for spec in specs}
+
+    def price(run: Run) -> int | None:
+        spec = known.get(run.spec)
+        return None if spec is None else spot(history, spec, now)
+
+    def on_demand(run: Run) -> int | None:
+        spec = known.get(run.spec)
+        return None if spec is None else spec.price_hour
+
+    return price, on_demand
 
 
 def outbid(run: Run, spec: Spec | None, history: History, now: float) -> str:

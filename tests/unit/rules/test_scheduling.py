@@ -409,6 +409,16 @@ def reclaimed(runs: list[Run], live: list[Held], nodes: list[Node] | None = None
 OLD = {"started": NOW - 2 * HOUR}
 
 
+def test_a_run_that_left_for_another_one_does_not_have_its_place_back_at_once() -> None:
+    # it is queued again where it was, before the one that needs the place, and with any priority
+    left = waiting(1, accelerators=4, priority=9, billing=Billing.SPOT)
+    one = waiting(2, accelerators=4, priority=1)
+    assert placed(passed([left, one], [gpus("n")])) == {2: [("n", [0, 1, 2, 3])]}
+    # nor does a spot run that waits for long starve: it has its place before others, and is protected there
+    old = replace(left, priority=5, queued_at=NOW - 31 * HOUR)
+    assert placed(passed([old, one], [gpus("n")])) == {1: [("n", [0, 1, 2, 3])]}
+
+
 def test_an_on_demand_run_has_the_place_of_a_spot_run_that_is_past_its_protection() -> None:
     one = waiting(1, accelerators=4)
     found = passed([one], [gpus("n")], [spot(9, [0], **OLD)])
