@@ -20,7 +20,7 @@ COMMANDS = {
 def test_a_script_from_elsewhere(server: Server, tmp_path: Path, platform: str) -> None:
     (tmp_path / "rows.txt").write_text("1 2 3 4 5")
     with server.client() as client:
-        client.datasets.push(tmp_path, "train")
+        client.datasets.push("train", tmp_path)
         job = client.jobs.submit(
             COMMANDS[platform],
             snapshot=client.snapshots.push(SCRIPTS).digest,
