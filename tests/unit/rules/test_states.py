@@ -10,11 +10,11 @@ from headway.rules import states
 
 LEGAL: dict[str, str] = {
     "RUN": """
-        held: queued stopped
+        held: queued stopped failed
         queued: held starting stopped failed
-        starting: running stopping queued succeeded failed stopped
-        running: stopping queued succeeded failed stopped
-        stopping: stopped succeeded failed
+        starting: running stopping queued held succeeded failed stopped
+        running: stopping queued held succeeded failed stopped
+        stopping: stopped succeeded failed queued held
         succeeded:
         failed: queued
         stopped: queued""",
