@@ -96,7 +96,7 @@ def form(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a job request that the flags name; a null is one that is taken away. Raises UsageError."""
     from headway.rules import jobform
 
-    raw = _raw({k: v for k, v in given.items() if v not in (None, [], False)})
+    raw = _raw({k: v for k, v in given.items() if v is not None and v is not False and v != []})
     gone = {k: None for k, v in raw.get("limits", {}).items() if v == _NONE}
     if gone:
         raw["limits"] = {k: v for k, v in raw["limits"].items() if k not in gone}
@@ -113,8 +113,8 @@ def form(given: dict[str, Any]) -> dict[str, Any]:
 def _raw(given: dict[str, Any]) -> dict[str, Any]:
     """The form that the flags fill in."""
     raw = {k: given[k] for k in _PLAIN if k in given}
-    if given.get("spot"):
-        raw.setdefault("billing", "spot")
+    if given.get("spot") and raw.setdefault("billing", "spot") != "spot":
+        raise UsageError(f"--spot is given, but --billing is {raw['billing']}.", "Leave one of them out.")
     for name, flags in (("spot", _IN_SPOT), ("limits", _IN_LIMITS), ("retention", _IN_RETENTION)):
         if parts := {k: given[k] for k in flags if k in given}:
             raw[name] = parts

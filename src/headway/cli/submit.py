@@ -70,6 +70,7 @@ def submit(
     as_json: common.AsJson = False,
 ) -> None:
     """Submit a training run: headway job submit --spec medium -- python train.py."""
+    from headway.rules import jobform
     from headway.rules.jobs import merged
 
     given = options.form(locals())
@@ -79,6 +80,8 @@ def submit(
     template = template or fields.pop("template", None)
     if command:
         fields["command"] = command
+    if not template:
+        fields = jobform.filled(fields, f"{file.name}: command" if file is not None else "command")
     if held:
         fields["held"] = True
     if key:

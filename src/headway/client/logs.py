@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.client.transport import Transport
+from headway.errors import UsageError
 from headway.wire.runs import LogLineView, LogPage
 
 
@@ -64,9 +65,12 @@ class Logs:
     def download(self, run: int, file: str | Path, *, kind: str = "run", raw: bool = False, **filters: Any) -> int:
         """Writes the log up to now to `file`, which appears when it is whole; its bytes.
 
-        raw: the text alone, without time, rank and stream. Raises UnreachableError when the connection breaks.
+        raw: the text alone, without time, rank and stream. Raises UnreachableError when the connection breaks, and
+        UsageError when the folder is not there.
         """
         target = Path(file)
+        if not target.parent.is_dir():
+            raise UsageError(f"{target.parent} is no folder.", "Give a file in a folder that is there.")
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
         size = 0
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headway.errors import UsageError
@@ -22,6 +22,11 @@ def fill(command: str, parameters: Mapping[str, Any], where: str = "command") ->
         return str(parameters[match[1]])
 
     return [_PLACEHOLDER.sub(value, word) for word in split(command, where)]
+
+
+def fill_words(words: Sequence[str], parameters: Mapping[str, Any]) -> list[str]:
+    """`words` with `{name}` filled in where that is a parameter; other braces are the words' own."""
+    return [_PLACEHOLDER.sub(lambda m: str(parameters.get(m[1], m[0])), word) for word in words]
 
 
 def split(command: str, where: str) -> list[str]:

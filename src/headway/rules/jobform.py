@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headway.errors import UsageError
-from headway.rules.commands import fill
+from headway.rules.commands import fill as fill_text
+from headway.rules.commands import fill_words
 from headway.rules.nearest import unknown
 from headway.rules.units import parse_duration, parse_range, parse_size
 
@@ -33,7 +34,7 @@ def fields(raw: Mapping[str, Any], where: Where) -> dict[str, Any]:
     """The fields of a job request that `raw` names. Of ranges, the upper end is the field, the lower one in `least`.
 
     where: how an error names a key, such as "job.yaml: max_wait" or "--max-wait". Raises UsageError; an unknown key's
-    names the nearest known one.
+    names the nearest known one. A command that is one text stays so until `filled` makes words of it.
     """
     found: dict[str, Any] = {}
     for key, value in raw.items():
@@ -45,9 +46,24 @@ def fields(raw: Mapping[str, Any], where: Where) -> dict[str, Any]:
             for field, inner in _READERS[name](value, where(key)).items():
                 # several ranges have their lower ends in one place
                 found[field] = {**found.get(field, {}), **inner} if field == "least" else inner
-    if isinstance(found.get("command"), str):
-        found["command"] = fill(found["command"], found.get("parameters", {}), where("command"))
     return found
+
+
+def filled(found: Mapping[str, Any], where: str = "command") -> dict[str, Any]:
+    """`fields` with the command as words and its gaps filled in; asked once all parameters are known.
+
+    In a text every `{name}` must be a parameter; in a list, whose words may hold braces of their own, only those that
+    are parameters are filled. Raises UsageError.
+    """
+    command, parameters = found.get("command"), found.get("parameters") or {}
+    if command is None:
+        return dict(found)
+    return {
+        **found,
+        "command": fill_text(command, parameters, where)
+        if isinstance(command, str)
+        else fill_words(command, parameters),
+    }
 
 
 def _text(value: Any, where: str) -> str:

@@ -81,8 +81,9 @@ def environment(
 ) -> dict[str, str]:
     """Without another platform's names, which `compat.variables` adds. base: see `inherited`."""
     found = {
-        **base,
         **{names.parameter_variable(k): text(v) for k, v in run.parameters.items()},
+        # a parameter called path or home hides nothing that programs need
+        **base,
         **run.environment,
         names.OUTPUT_PATH: folders.output,
         names.CUDA_VISIBLE_DEVICES: ",".join(map(str, accelerators)),

@@ -60,6 +60,8 @@ def removable(found: Sequence[Checkpoint], rule: Rule, protected: Collection[int
         kept.update(c.id for c in sorted(there, key=checkpoints.order)[-rule.keep_last :])
     if rule.keep_best is not None:
         kept.update(c.id for c in _best(there, rule.keep_best))
+        # of one that does not tell the metric nobody can say that it is not among the best
+        kept.update(c.id for c in there if rule.keep_best.metric not in c.metrics)
     if rule.keep_every is not None:
         kept.update(c.id for c in there if _is_multiple(c, rule.keep_every))
     return [c for c in there if c.id not in kept]

@@ -266,3 +266,23 @@ def test_listings_are_filtered(headway: Headway) -> None:
     assert listed("--tag", "exp") == [two, one]
     assert listed("--tag", "exp", "--state", "held") == [one]
     assert listed("--tag", "exp=3") == []
+
+
+def test_gaps_of_a_command_are_filled_once_file_and_flags_are_known() -> None:
+    from headway.rules import jobform
+    from headway.rules.jobs import merged
+
+    file = jobform.fields({"command": "python t.py --epochs {epochs}", "parameters": {"epochs": 25}}, str)
+    flags = jobform.fields({"parameters": {"epochs": 6}}, str)
+    assert jobform.filled(merged(file, flags))["command"] == ["python", "t.py", "--epochs", "6"]
+    words = {"command": ["python", "-c", "print({1: 2})", "{lr}"], "parameters": {"lr": 0.1}}
+    assert jobform.filled(words)["command"] == ["python", "-c", "print({1: 2})", "0.1"]
+
+
+def test_a_flag_of_none_at_all_is_read_and_not_left_out() -> None:
+    from headway.cli import options
+    from headway.errors import UsageError
+
+    for given in ({"processes": 0}, {"keep_last": 0}, {"spot": True, "billing": "on_demand"}):
+        with pytest.raises(UsageError):
+            options.form(given)

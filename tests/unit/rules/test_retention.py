@@ -34,7 +34,7 @@ SIX = [checkpoint(i + 1, metrics={"acc": s}) for i, s in enumerate(SCORES)]
         ({"keep_best": {"n": 1, "metric": "acc", "mode": "max"}}, [4, 6]),
         ({"keep_best": {"n": 2, "metric": "acc"}}, [2, 4, 6]),
         ({"keep_best": {"n": 1, "metric": "acc", "mode": "min"}}, [1, 6]),
-        ({"keep_best": {"n": 1, "metric": "other", "mode": "min"}}, [6]),
+        ({"keep_best": {"n": 1, "metric": "other", "mode": "min"}}, [1, 2, 3, 4, 5, 6]),
         ({"keep_every": 20}, [2, 4, 6]),
         ({"keep_every": 7}, [6]),
         ({"keep_last": 1, "keep_best": {"n": 1, "metric": "acc"}, "keep_every": 30}, [3, 4, 6]),
@@ -101,3 +101,9 @@ def test_never_the_newest_never_a_protected_one(found: list[Checkpoint], rule: R
         assert all(c in left for c in sorted(usable, key=checkpoints.order)[-rule.keep_last :])
     if not rule:
         assert gone == []
+
+
+def test_one_that_does_not_tell_the_metric_is_kept() -> None:
+    found = [checkpoint(n, metrics={"loss": float(n)}) for n in range(1, 4)] + [checkpoint(4, metrics={})]
+    rule = Rule(keep_best=Best(1, "loss", "min"))
+    assert [c.id for c in removable([*found, checkpoint(5, metrics={"loss": 9.0})], rule)] == [2, 3]
