@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
 from typing import Any
 
 import pytest
@@ -14,11 +17,17 @@ from headway.testing.services import add_checkpoint, start_attempt
 
 from .conftest import House
 
+CONTENT = b"0123456789"
+#: what the record knows of it; its file appears at about that time
+AS_PUBLISHED = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "created_at": time.time() + 60}
+
 
 def publish(house: House, run: Run, step: int, **changes: Any) -> str:
     path = f"projects/default/jobs/{run.id}/checkpoints/step-{step}.pt"
-    publish_bytes(b"0123456789", house.ctx.root / path, kind="any")
-    return add_checkpoint(house.ctx, run.id, f"step-{step}.pt", step=step, path=path, **changes).path
+    publish_bytes(CONTENT, house.ctx.root / path, kind="any")
+    return add_checkpoint(
+        house.ctx, run.id, f"step-{step}.pt", step=step, path=path, **{**AS_PUBLISHED, **changes}
+    ).path
 
 
 def publish_folder(house: House, run: Run, step: int) -> str:
@@ -28,7 +37,9 @@ def publish_folder(house: House, run: Run, step: int) -> str:
     path = f"projects/default/jobs/{run.id}/checkpoints/step-{step}"
     publish_tree(source, house.ctx.root / path, outputs=[{"name": "a.bin", "kind": "any"}])
     size = sum(p.stat().st_size for p in (house.ctx.root / path).iterdir())
-    return add_checkpoint(house.ctx, run.id, f"step-{step}", step=step, path=path, bytes=size).path
+    return add_checkpoint(
+        house.ctx, run.id, f"step-{step}", step=step, path=path, bytes=size, created_at=time.time()
+    ).path
 
 
 def resumed(house: House, run: Run) -> str | None:
@@ -65,3 +76,17 @@ def test_the_newest_that_is_valid_and_there(house: House, run: Run) -> None:
     assert resumed(house, run) == first
     (house.ctx.root / first).unlink()
     assert resumed(house, run) is None
+
+
+def test_one_that_was_written_to_since_is_read_again(house: House, run: Run) -> None:
+    first, second = publish(house, run, 1), publish(house, run, 2)
+    later = time.time() + 3600
+    # touched, and still the same bytes
+    os.utime(house.ctx.root / second, (later, later))
+    assert resumed(house, run) == second
+    (house.ctx.root / second).write_bytes(b"9876543210")
+    os.utime(house.ctx.root / second, (later, later))
+    assert resumed(house, run) == first
+    (house.ctx.root / second).unlink()
+    (house.ctx.root / second).symlink_to(house.ctx.root / first)
+    assert resumed(house, run) == first

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 
 from headway.api.live import Live
+from headway.errors import UsageError
 from headway.rules.access import Caller
 from headway.rules.nearest import unknown
 from headway.services import access
@@ -37,6 +38,8 @@ async def known_query(request: Request) -> None:
         for name in given:
             if name not in known:
                 raise unknown("parameter", name, known)
+    if any("\0" in value for _, value in request.query_params.multi_items()):
+        raise UsageError("A parameter holds a zero byte.", "Take it out.")
 
 
 def _query_names(dependant: Dependant) -> set[str]:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import math
 import os
+import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,10 @@ from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, write_whole
 from headway.protocol.launch import Launch
 from headway.rules import checkpoints, compat, launching
-from headway.rules.records import Attempt, Project, Run
+from headway.rules.records import Attempt, Checkpoint, Project, Run
 from headway.rules.states import CellState
 from headway.storage.full import from_oserror
+from headway.storage.publish import file_digest
 from headway.store.base import Transaction
 
 #: seconds without a line and without work after which a job hangs, unless its limits say otherwise
@@ -28,6 +30,8 @@ HANG_SECONDS = 1800.0
 RECLAIM_GRACE = 120.0
 #: what a run that was placed at the last moment of its `max_wait` still gets
 MOMENT_SECONDS = 1.0
+#: a published file that was written to so long after it appeared is read again before anybody resumes from it
+TOUCHED_SECONDS = 2.0
 _HELPER = [sys.executable, "-I", "-m", "headway.helper"]
 _TRACKING = [sys.executable, "-I", "-m", "headway.helper.tracking"]
 _UNDEALT = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
@@ -196,15 +200,24 @@ def _stacks() -> list[str] | None:
 
 def _resume_from(desk: Desk, tx: Transaction, run: Run) -> str:
     root = desk.services.root
-    # one that has lost bytes since it was published is passed over; whoever looks closer marks it
-    there = [c for c in tx.products.checkpoints(run.id) if checkpoints.usable(c) and _is_there(root / c.path, c.bytes)]
-    newest = checkpoints.newest(there)
-    return str(desk.services.root / newest.path) if newest is not None else ""
+    # one that is not what was published is passed over; whoever looks closer marks it
+    found = sorted(filter(checkpoints.usable, tx.products.checkpoints(run.id)), key=checkpoints.order, reverse=True)
+    return next((str(root / c.path) for c in found if _is_there(root / c.path, c)), "")
 
 
-def _is_there(path: Path, size: int) -> bool:
-    found = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in found if file.is_file()) == size
+def _is_there(path: Path, known: Checkpoint) -> bool:
+    """Whether it is what was published, as far as sizes and times tell; read again only where a time is too late."""
+    try:
+        if path.is_symlink() or not path.exists():
+            return False
+        files = [f for f in path.rglob("*") if f.is_file()] if path.is_dir() else [path]
+        status = [f.lstat() for f in files]
+        if sum(s.st_size for s in status) != known.bytes or not all(stat.S_ISREG(s.st_mode) for s in status):
+            return False
+        touched = any(s.st_mtime > known.created_at + TOUCHED_SECONDS for s in status)
+        return not touched or path.is_dir() or file_digest(path) == known.sha256
+    except OSError:
+        return False
 
 
 def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, folder: AttemptFolder) -> dict[str, Any]:

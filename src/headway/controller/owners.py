@@ -27,7 +27,7 @@ def take_in(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any], 
 
 
 def _checkpoint(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any]) -> set[str]:
-    before = next((c for c in tx.products.checkpoints(run.id) if c.name == str(event["name"])), None)
+    before = tx.products.checkpoint_named(run.id, str(event["name"]))
     if before is not None and before.removed_at is not None and float(event["at"]) <= before.removed_at:
         # a helper found it just before its bytes were removed
         return set()

@@ -30,6 +30,8 @@ from headway.store.base import Transaction
 START_PATIENCE = 20.0
 #: all that lives, and all that waits for others, is looked at this often, whatever runners say meanwhile
 SCAN_SECONDS = 1.0
+#: events of one attempt that one transaction takes in, about; and bytes of them that are read at once
+MOST_EVENTS, EVENT_BYTES = 500, 128 << 10
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,11 @@ class Reap(Loop):
         cursors = list(attempt.cursors) + [0] * (len(attempt.placement) - len(attempt.cursors))
         for index, cursor in enumerate(cursors):
             while True:
-                block, cursor = read_records(folder.node(index).events, cursor)
+                if len(found) >= MOST_EVENTS:
+                    # nobody else may be kept from writing for long: the others, and the end, are for the next look
+                    ended = None
+                    break
+                block, cursor = read_records(folder.node(index).events, cursor, EVENT_BYTES)
                 found += [{**event, "node": index} for event in block]
                 if cursor == cursors[index]:
                     break
@@ -205,7 +211,9 @@ class Reap(Loop):
             "pause_at": None,
         }
         if verdict.state not in (RunState.QUEUED, RunState.HELD):
-            return {**changes, "ended_at": end.ended, "exit_code": end.code, "cause": end.cause}
+            # whatever ended the attempt then: a run that was stopped ended because somebody asked
+            cause = Cause.STOPPED if verdict.state is RunState.STOPPED else end.cause
+            return {**changes, "ended_at": end.ended, "exit_code": end.code, "cause": cause}
         changes |= {"ended_at": None, "exit_code": None, "cause": None, "queued_at": self.desk.now()}
         if new := [node for node in verdict.avoid if node not in run.avoid]:
             avoid = [*run.avoid, *new]

@@ -41,6 +41,10 @@ WATCH_SECONDS = 0.2
 #: their marker before their last file
 FOLDER_SECONDS, SETTLE_SECONDS = 1.0, 2.0
 _WORDED = re.compile(r"(epoch|ep|step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)", re.IGNORECASE)
+#: what a step may be: whole numbers up to here are the same in JSON, Python and a record
+_LARGEST = 2**53
+#: bytes of a sidecar
+_LONGEST = 1 << 20
 _LAST = re.compile(r"(\d+)(?!.*\d)")
 
 #: of a file; of a folder the hash of all that is in it
@@ -52,7 +56,7 @@ def position(name: str, sidecar: dict[str, Any]) -> tuple[int | None, int | None
 
     epoch-07.pt is epoch 7; step_1000.pt, checkpoint-1000 and model-1000.pt are step 1000.
     """
-    step, epoch = sidecar.get("step"), sidecar.get("epoch")
+    step, epoch = _whole(sidecar.get("step")), _whole(sidecar.get("epoch"))
     if step is not None or epoch is not None:
         return step, epoch
     stem = name.rpartition(".")[0] or name
@@ -63,7 +67,30 @@ def position(name: str, sidecar: dict[str, Any]) -> tuple[int | None, int | None
             step = int(number)
     if step is None and epoch is None and (last := _LAST.search(stem)):
         step = int(last.group(1))
-    return step, epoch
+    return _whole(step), _whole(epoch)
+
+
+def _whole(value: Any) -> int | None:
+    """A number as a record holds it; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
+        return None
+    return int(value)
+
+
+def cleaned(sidecar: dict[str, Any]) -> dict[str, Any]:
+    """A sidecar with nothing in it that no record could hold: whatever a script wrote, its checkpoint counts."""
+    metrics = sidecar.get("metrics")
+    numbers = metrics.items() if isinstance(metrics, dict) else ()
+    return {
+        **({"written": list(written)} if (written := _written(sidecar)) is not None else {}),
+        **{k: n for k in ("step", "epoch") if (n := _whole(sidecar.get(k))) is not None},
+        **{k: sidecar[k] for k in ("save_seconds", "blocked_seconds") if _is_number(sidecar.get(k))},
+        "metrics": {str(k): v for k, v in numbers if _is_number(v)},
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308
 
 
 class Checkpoints:
@@ -84,6 +111,7 @@ class Checkpoints:
         #: folder -> its state, and the monotonic time since when it has it
         self._settling: dict[str, tuple[State, float]] = {}
         self._folders_at = 0.0
+        self._refused: set[str] = set()
         self._finish = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
@@ -123,8 +151,8 @@ class Checkpoints:
                 self._tell(path, digest, kind, notes.get(digest, {}))
             except InvalidError as error:
                 self._tell(path, "", kind, {}, fault=error.reason)
-            except OSError as error:
-                self._voice.log(f"checkpoint {path.name} cannot be read: {error}")
+            except Exception as error:
+                self._voice.log(f"checkpoint {path.name!a} cannot be read: {error!r}")
 
     # -- looking
 
@@ -151,11 +179,16 @@ class Checkpoints:
             except ClosedError:
                 return
             except OSError as error:
-                self._voice.log(f"checkpoint {path.name} cannot be read: {error}")
+                self._voice.log(f"checkpoint {path.name!a} cannot be read: {error}")
+            except Exception as error:
+                # one that we do not understand must not end the watch over all that follow
+                if path.name not in self._refused:
+                    self._refused.add(path.name)
+                    self._voice.log(f"checkpoint {path.name!a} cannot be taken: {error!r}")
 
     def _matches(self, path: Path) -> bool:
-        """A pattern that ends in a slash is for folders alone. Links are followed nowhere."""
-        if path.name.startswith(".") or path.is_symlink():
+        """A pattern that ends in a slash is for folders alone. Links are followed nowhere, and pipes are no files."""
+        if path.name.startswith(".") or path.is_symlink() or not (path.is_file() or path.is_dir()):
             return False
         return any(
             fnmatch.fnmatchcase(path.name, p.rstrip("/")) and (path.is_dir() or not p.endswith("/"))
@@ -211,7 +244,7 @@ class Checkpoints:
     # -- telling
 
     def _sidecar(self, name: str) -> dict[str, Any]:
-        return _object(self._watch / f"{name}.json")
+        return cleaned(_object(self._watch / f"{name}.json"))
 
     def _notes(self, name: str) -> dict[str, Any]:
         """SHA-256 -> sidecar of what was published under `name` lately."""
@@ -261,8 +294,11 @@ def _written(sidecar: dict[str, Any]) -> Signature | None:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
+        # a pipe would be waited for
+        if not path.is_file() or path.stat().st_size > _LONGEST:
+            return {}
         raw = read_json(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return raw if isinstance(raw, dict) else {}
 

@@ -153,14 +153,17 @@ def read_lines(path: Path, offset: int, limit: int = 1 << 20) -> tuple[list[byte
     return (block[: end - 1].split(b"\n") if end else []), offset + end
 
 
-def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
-    """JSON objects, one a line, from `offset` on, and the new offset. A line that is no JSON object is left out."""
-    lines, offset = read_lines(path, offset)
+def read_records(path: Path, offset: int = 0, most: int = 1 << 20) -> tuple[list[dict[str, Any]], int]:
+    """JSON objects, one a line, from `offset` on, and the new offset. A line that is no JSON object is left out.
+
+    most: bytes looked at; a longer line is read whole all the same.
+    """
+    lines, offset = read_lines(path, offset, most)
     found = []
     for line in lines:
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
             found.append(value)

@@ -143,6 +143,11 @@ class Gang:
         given = {f"PET_{name}": value for name, value in found.items()}
         return {names.NPROC_PER_NODE: found["NPROC_PER_NODE"], **given}
 
+    @property
+    def missed(self) -> int:
+        """Lines that are missing at the end of the run log: the disk took none."""
+        return self._log.missed
+
     def ranks(self) -> dict[int, int]:
         """Living processes, each with its rank."""
         return {pid: self._rank(local) for pid, local in self.pids.items()}

@@ -79,6 +79,11 @@ class LogFile:
         self._missed = 0 if taken else self._missed + text.count(b"\n")
 
     @property
+    def missed(self) -> int:
+        """Lines at the end that the disk did not take."""
+        return self._missed
+
+    @property
     def end(self) -> int:
         """The offset behind the last line."""
         return self._start + self._file.size

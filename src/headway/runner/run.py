@@ -523,6 +523,10 @@ class Runner:
             self.cause, self.message = self.helper.failure
         if self.cause is None:
             self.cause, self.message = ending.of_gang(self.gang, self.folder)
+        if self.gang.missed:
+            text = f"The last {self.gang.missed} lines of the log are missing: the disk took none."
+            self.report.say(text)
+            self.message = f"{self.message.rstrip()} {text}"
         self._end(self.cause, self.message)
 
     def _finish_tracking(self) -> None:

@@ -74,7 +74,7 @@ def metric_patterns(given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
             raise UsageError(f"metric_patterns: {dict(pattern)} is no pattern.", "Give each a Name and a Regex.")
         try:
             groups = re.compile(lower["regex"]).groups
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise UsageError(
                 f"metric_patterns: {lower['regex']!r} is no regular expression: {error}.", "Correct it."
             ) from error

@@ -75,6 +75,11 @@ class Products(Area):
     def checkpoint(self, checkpoint_id: int) -> Checkpoint | None:
         return self._one(Checkpoint, sa.select(checkpoints).where(checkpoints.c.id == checkpoint_id))
 
+    def checkpoint_named(self, run_id: int, name: str) -> Checkpoint | None:
+        return self._one(
+            Checkpoint, sa.select(checkpoints).where(checkpoints.c.run_id == run_id, checkpoints.c.name == name)
+        )
+
     def checkpoint_marks(self) -> dict[int, tuple[int, float]]:
         """Of each run with several checkpoints that are there: how many, and when the last one appeared."""
         rows = self._connection.execute(

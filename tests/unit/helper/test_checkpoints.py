@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from headway.helper.checkpoints import position
+from headway.helper.checkpoints import cleaned, position
 from headway.storage.publish import file_digest
 from headway.storage.quota import ProjectQuota
 
@@ -234,3 +234,31 @@ def test_of_several_nodes_the_first_publishes(home: Home, helpers: Start) -> Non
     first, _ = helpers(folder, "import os; os.environ['NODE_RANK'] = '0'")
     assert first.prepared().event("checkpoint")["valid"] is True
     first.end()
+
+
+def test_a_sidecar_is_cleaned_of_what_no_record_holds() -> None:
+    hostile = {
+        "step": 10**30, "epoch": "x", "metrics": {"a": float("nan"), "b": 10**400, "c": 0.5, "d": [1]},
+        "save_seconds": "long", "written": [1, {}, 2], "other": "y",
+    }  # fmt: skip
+    assert cleaned(hostile) == {"metrics": {"c": 0.5}}
+    good = {"step": 3, "epoch": 1, "metrics": {"loss": 1}, "save_seconds": 0.5, "written": [1, 2, 3]}
+    assert cleaned(good) == good
+    assert position("step-99999999999999999999999999.pt", {}) == (None, None)
+
+
+def test_nothing_that_a_script_leaves_keeps_a_good_checkpoint_from_being_published(home: Home, helpers: Start) -> None:
+    folder = home.checkpoints("1-1")
+    watch = folder / "checkpoints"
+    watch.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(watch / "pipe.pt")
+    os.mkfifo(watch / "z1.pt.json")
+    (watch / "z2.pt.json").write_text("[" * 100_000)
+    save(watch, "z0.pt").rename(os.fsdecode(os.fsencode(watch) + b"/a\xff.pt"))
+    helper, _ = helpers(folder)
+    helper.prepared()
+    save(watch, "z1.pt")
+    save(watch, "z2.pt")
+    assert helper.end() == 0
+    told = {e["name"]: e["valid"] for e in helper.events("checkpoint")}
+    assert told["z1.pt"] and told["z2.pt"] and "pipe.pt" not in told

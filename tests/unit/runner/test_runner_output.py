@@ -210,3 +210,10 @@ def test_what_a_script_reports_is_there_however_it_ends(make: Make) -> None:
     attempt.exit()
     found = read_records(attempt.node.metrics)[0]
     assert [(p["step"], p["value"]) for p in found] == [(n, n / 2) for n in range(5000)]
+
+
+def test_lines_that_the_disk_did_not_take_are_counted_to_the_end() -> None:
+    log = LogFile("/dev/full", 1000)
+    log.write([b"a", b"b"], 0, "o")
+    log.write([b"c"], 0, "o")
+    assert log.missed == 3
