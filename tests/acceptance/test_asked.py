@@ -48,7 +48,7 @@ def test_a_paused_job_saves_is_held_and_goes_on_when_released(server: Server, co
         client.runs.pause(run)
         eventually(lambda: state(client, run, "held"), what="the pause")
         paused = client.runs.get(run)
-        assert paused.reason == "Paused by admin: release it to go on."
+        assert paused.reason == "Paused by admin: resume it to go on."
         saved = int((output / "count").read_text())
         client.runs.resume(run)
         eventually(lambda: state(client, run, "running"), what="the job again")

@@ -305,7 +305,7 @@ def test_a_pause_is_told_once_and_holds_the_run(house: House) -> None:
     gang.look(ENDED, ENDED)
     loop.step()
     run = gang.now()[0]
-    assert (run.state, run.reason, run.pause_at) == (RunState.HELD, "Paused by eve: release it to go on.", None)
+    assert (run.state, run.reason, run.pause_at) == (RunState.HELD, "Paused by eve: resume it to go on.", None)
     assert (run.ended_at, run.cause) == (None, None)
 
 

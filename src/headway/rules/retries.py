@@ -144,8 +144,8 @@ def _budget(run: Run, cause: Cause, rule: Rule, before: Mapping[Cause, int] | No
 
 def _held(end: Exit) -> str:
     if end.cause is Cause.PAUSED:
-        return f"{sentence(end).rstrip('.')}: release it to go on."
-    return f"{sentence(end)} It was being paused: release it to go on."
+        return f"{sentence(end).rstrip('.')}: resume it to go on."
+    return f"{sentence(end)} It was being paused: resume it to go on."
 
 
 def sentence(end: Exit) -> str:

@@ -92,7 +92,7 @@ def test_a_paused_run_says_how_it_goes_on() -> None:
     verdict = retries.after(
         run(state=RunState.STOPPING, pause_at=1.0), replace(end(Cause.PAUSED), message="Paused by eve.")
     )
-    assert verdict.reason == "Paused by eve: release it to go on."
+    assert verdict.reason == "Paused by eve: resume it to go on."
 
 
 @pytest.mark.parametrize(
