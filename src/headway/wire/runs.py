@@ -310,7 +310,7 @@ class JobView(RunView):
 
 
 class StopRequest(Request):
-    reason: str = ""
+    reason: str = Field(default="", max_length=2000)
     #: seconds; None: the run's own
     grace: float | None = Field(default=None, ge=0)
 
