@@ -109,9 +109,9 @@ def test_every_kind_of_value(folder: Path, value: Any) -> None:
         assert a == b
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
-def test_an_accelerators_tensors_are_saved_as_the_cpus(folder: Path) -> None:
-    whole = torch.arange(1000.0, device="cuda")
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+def test_tensors_of_any_device_are_saved_as_the_cpus(folder: Path, device: str) -> None:
+    whole = torch.arange(1000.0, device=device)
     path = headway.save_checkpoint({"whole": whole, "view": whole[10:20]}, "a.pt", wait=False)
     whole.zero_()
     headway.flush_checkpoints()
