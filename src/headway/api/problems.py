@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
@@ -19,6 +18,7 @@ from headway.rules.nearest import unknown
 from headway.storage.full import TargetFullError, from_oserror
 from headway.storage.verify import InvalidError
 from headway.store.base import ConflictError
+from headway.wire.base import keys_at
 
 _log = logging.getLogger("headway.api")
 
@@ -127,21 +127,4 @@ def _keys(request: Request | None, path: Sequence[Any]) -> list[str]:
     route = request.scope.get("route") if request else None
     body = getattr(getattr(route, "dependant", None), "body_params", [])
     model = body[0].field_info.annotation if body else None
-    for part in path:
-        if isinstance(part, int):
-            continue
-        outer = _model_of(model)
-        field = outer.model_fields.get(str(part)) if outer else None
-        model = field.annotation if field else None
-    found = _model_of(model)
-    return list(found.model_fields) if found else []
-
-
-def _model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model in `M`, `list[M]` or `M | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for inner in get_args(annotation):
-        if found := _model_of(inner):
-            return found
-    return None
+    return keys_at(model, path)

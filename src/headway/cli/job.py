@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli import common, submit
+from headway.cli import checkpoint, common, submit
 from headway.cli.options import Grouped
 
 app = common.group("Training runs: submit, look, pause, change, clone, retry.")
@@ -181,9 +181,9 @@ def checkpoints(job: JobId, as_json: common.AsJson = False) -> None:
                 c.step,
                 c.epoch,
                 render_size(c.bytes),
-                "valid" if c.valid else "invalid",
+                checkpoint.state(c),
                 _metrics(c.metrics),
-                c.path if c.valid else c.reason,
+                c.path if checkpoint.state(c) == "valid" else c.reason,
             ]
             for c in found
         ],

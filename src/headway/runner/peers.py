@@ -6,7 +6,6 @@ Imported only where an attempt has several nodes.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -55,7 +54,7 @@ class Peers:
         path = os.path.join(self._folder, layout.RENDEZVOUS)
         if self._index == 0:
             address = str(self._nodes[0].get("address") or os.uname().nodename)
-            write_first(path, {"address": address, "port": port})
+            layout.write_first(path, {"address": address, "port": port})
         try:
             found = layout.read_json(path)
             return str(found["address"]), int(found["port"])
@@ -82,7 +81,7 @@ class Peers:
 
     def _abort(self, facts: dict[str, Any]) -> int:
         try:
-            write_first(os.path.join(self._folder, layout.ABORT), facts)
+            layout.write_first(os.path.join(self._folder, layout.ABORT), facts)
             found = self._aborted()
         except OSError:
             found = None  # a full disk; they will miss our heartbeat, or read our exit.json
@@ -99,7 +98,7 @@ class Peers:
         """Asks every node of the gang to end, unless they were asked before."""
         asked = {"grace": grace, "cause": cause.value, "message": message, "at": time.time(), "node": self._index}
         try:
-            write_first(os.path.join(self._folder, layout.STOP), asked)
+            layout.write_first(os.path.join(self._folder, layout.STOP), asked)
         except OSError:
             pass  # we end all the same, and the others with us
 
@@ -172,21 +171,3 @@ class Peers:
             except OSError:
                 pass
         return quiet and all(os.path.exists(self._path(o, layout.QUIET)) or self.ended(o) for o in self._others)
-
-
-def write_first(path: str, value: Any) -> bool:
-    """Whole, and only where there is nothing yet: whether it was us. Raises OSError."""
-    head, tail = os.path.split(path)
-    temporary = os.path.join(head, f".{tail}.{os.getpid()}.{os.urandom(3).hex()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(value, file)
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-    return True
