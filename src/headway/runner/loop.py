@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: how long an output rests that was read a moment ago: a script that prints line by line costs one read for many lines.
 #: Not longer, as a burst that begins meanwhile has only the room of the pipe
-REST_SECONDS = 0.025
+REST_SECONDS = 0.05
 #: bytes that may come while it rests: a quarter of a pipe
 REST_BYTES = 1 << 16
 #: two reads closer than this make it busy: one that was left alone for a moment still is

@@ -108,10 +108,11 @@ class MetricReader:
             return []
         text = block.decode("utf-8", "replace")
         points: list[tuple[int, str, float]] = []
-        if not self._own and "{" not in text and len(text) < _LONGEST:
+        lines = text.split("\n")
+        if not self._own and "{" not in text and max(map(len, lines)) < _LONGEST:
             self._tokens(text, points)
             return points
-        for line in text.split("\n"):
+        for line in lines:
             if len(line) < _LONGEST:
                 self._read(line, points)
         return points

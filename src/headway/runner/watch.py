@@ -79,6 +79,7 @@ class Watch:
         """What depends on the limits."""
         limits = self._limits
         self._gang.hear_points = self._hear if limits.wants_points or limits.hang is not None else None
+        self._gang.channel.hears_values = limits.wants_points
         self._limit_at = limits.due()
         self._work_seconds = min(WORK_SECONDS, limits.hang / 4) if limits.hang is not None else None
         if limits.disk is not None and self._disk is None:

@@ -36,13 +36,17 @@ class Pipe:
         #: points that were thrown away and are not told yet
         self.dropped = 0
 
-    def send(self, lines: Iterable[bytes]) -> None:
+    def send(self, lines: list[str]) -> None:
         """Lines, each with its newline. What does not fit within `PATIENCE` is counted in `dropped`. Never raises."""
         if count := self.dropped:
             self.dropped -= count
             self._send(b'{"dropped": %d}\n' % count, count)
+        block = "".join(lines).encode()
+        if len(block) <= MOST:
+            self._send(block, len(lines))
+            return
         block, count = b"", 0
-        for line in lines:
+        for line in map(str.encode, lines):
             if len(block) + len(line) > MOST:
                 self._send(block, count)
                 block, count = b"", 0
@@ -103,18 +107,26 @@ def send(values: dict[str, float], step: int) -> None:
             print(f"step={step} {name}={value}", flush=True)
         return
     end = f', "rank": {_rank()}, "t": {time.time():.6f}}}\n'
-    pipe.send([point(step, name, value, end) for name, value in values.items()])
+    try:
+        # one text for all of them, as thousands a second may come
+        lines = [f'{{"step": {step}, "name": {_quoted[n]}, "value": {v!r}{end}' for n, v in values.items()]
+    except KeyError:
+        _learn(values)
+        lines = [f'{{"step": {step}, "name": {_quoted[n]}, "value": {v!r}{end}' for n, v in values.items()]
+    if not all(map(isfinite, values.values())):
+        lines = [f'{{"step": {step}, "name": {_quoted[n]}, "value": {json.dumps(v)}{end}' for n, v in values.items()]
+    pipe.send(lines)
 
 
-def point(step: int, name: str, value: float, end: str) -> bytes:
+def point(step: int, name: str, value: float, end: str) -> str:
     """A line of metrics.jsonl. end: what stands behind the value, rank and time, with the newline."""
-    shown = repr(value) if isfinite(value) else json.dumps(value)
-    quoted = _quoted.get(name)
-    if quoted is None:
-        if len(_quoted) > MOST:
-            _quoted.clear()
-        quoted = _quoted[name] = json.dumps(name)
-    return f'{{"step": {step}, "name": {quoted}, "value": {shown}{end}'.encode()
+    return f'{{"step": {step}, "name": {json.dumps(name)}, "value": {json.dumps(value)}{end}'
+
+
+def _learn(metrics: Iterable[str]) -> None:
+    if len(_quoted) > MOST:
+        _quoted.clear()
+    _quoted.update({name: json.dumps(name) for name in metrics})
 
 
 def _opened() -> Pipe | None:
