@@ -1,10 +1,11 @@
 #!/bin/sh
-# What the benchmarks compare headway with: Ray and MLflow in environments of their own, Slurm from Debian's packages.
+# What the benchmarks compare headway with: Ray, MLflow, Snakemake and joblib in environments of their own, Slurm from
+# Debian's packages.
 #
 # Neither is started here: each benchmark starts its own, in a temporary folder, and ends it. What cannot be had on this
 # machine is named, and the benchmarks then list it as missing.
 #
-#   PYTHON=...   interpreter for .peers/ray and .peers/mlflow (default python3)
+#   PYTHON=...   interpreter for .peers/* (default python3)
 set -u
 cd "$(dirname "$0")/.."
 failed=""
@@ -21,6 +22,13 @@ if [ ! -x .peers/mlflow/bin/mlflow ]; then
     "${PYTHON:-python3}" -m venv .peers/mlflow &&
         .peers/mlflow/bin/pip install --quiet --disable-pip-version-check "mlflow>=3.0" ||
         failed="$failed mlflow"
+fi
+
+if [ ! -x .peers/snakemake/bin/snakemake ]; then
+    echo "peers: Snakemake and joblib into .peers/snakemake"
+    "${PYTHON:-python3}" -m venv .peers/snakemake &&
+        .peers/snakemake/bin/pip install --quiet --disable-pip-version-check "snakemake>=8" "joblib>=1.4" ||
+        failed="$failed snakemake"
 fi
 
 if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then

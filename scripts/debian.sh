@@ -7,6 +7,12 @@ missing=""
 command -v chromium > /dev/null 2>&1 || missing="$missing chromium"
 [ -n "$(fc-list :lang=zh 2> /dev/null)" ] || missing="$missing fonts-noto-cjk"
 command -v initdb > /dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || missing="$missing postgresql"
+# file systems that tests fill up, break and mount
+PATH="$PATH:/usr/sbin:/sbin"
+command -v mount > /dev/null 2>&1 || missing="$missing mount"
+command -v mkfs.ext4 > /dev/null 2>&1 || missing="$missing e2fsprogs"
+command -v mkfs.btrfs > /dev/null 2>&1 || missing="$missing btrfs-progs"
+{ command -v fusermount3 && ldconfig -p | grep -q 'libfuse3\.so'; } > /dev/null 2>&1 || missing="$missing fuse3"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get > /dev/null 2>&1 || [ "$(id -u)" != 0 ]; then

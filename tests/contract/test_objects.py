@@ -75,6 +75,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class TestS3(ObjectStoreSuite):
+    # the server in these tests is over a folder, and removes the file before it puts the other one there
+    replaces_at_once = False
+
     @pytest.fixture
     def objects(self, server: str, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
         for name, value in (

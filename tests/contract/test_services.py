@@ -13,7 +13,8 @@ from headway.services import evaluations, first_start, jobs, models, runs
 from headway.services.context import Services
 from headway.store.base import Store
 from headway.testing.services import CODE, add_checkpoint, add_snapshot, caller, open_services
-from headway.wire.products import EvaluationRequest, ModelRequest
+from headway.wire.evaluations import EvaluationRequest
+from headway.wire.products import ModelRequest
 from headway.wire.runs import JobRequest, StopRequest
 
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headway.controller import follow
 from headway.controller.loop import Desk
 from headway.engines.base import Engine, NodeObservation, Observation, Presence
 from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, write_json
 from headway.protocol.launch import Launch
-from headway.rules.records import Attempt, Evaluation, Node, Run
+from headway.rules.records import Attempt, Cell, Evaluation, Node, Run
 from headway.rules.states import CellState, EvaluationState, RunState
 from headway.services.context import Services
 from headway.store.base import Transaction
-from headway.testing.services import Clock, add_checkpoint, open_services
+from headway.testing.services import Clock, add_checkpoint, add_snapshot, open_services
 from headway.testing.stores import run_values
+
+#: what is published for a cell
+DONE: dict[str, Any] = {
+    "scores": {}, "outputs": [], "path": "p", "seconds": 1.0, "bytes": 10, "files": 2, "ended_at": 1.0,
+}  # fmt: skip
 
 
 class FakeEngine(Engine):
@@ -100,25 +108,56 @@ class House:
             assert project is not None and user is not None
             return tx.runs.add(**run_values(project, user, **{"memory_bytes": 1 << 30, **changes}))
 
-    def add_evaluation(self, cells: int = 1, state: CellState = CellState.VALID) -> Evaluation:
-        """One of a job with a checkpoint, with that many cells, and no worker yet."""
-        job = self.add_run(state=RunState.SUCCEEDED)
-        checkpoint = add_checkpoint(self.ctx, job.id, "a.pt")
-        cell = {
-            "checkpoint_id": checkpoint.id, "key": "k", "state": state, "run_id": None, "score": 1.0, "scores": {},
-            "outputs": [], "path": "p", "publication": "x", "ran": 1, "tries": 1, "reason": "", "seconds": 1.0,
-            "ended_at": 1.0,
+    def add_evaluation(
+        self,
+        cells: int = 1,
+        state: CellState = CellState.VALID,
+        *,
+        rows: int = 1,
+        job: Run | None = None,
+        **changes: Any,
+    ) -> Evaluation:
+        """One of a job with `rows` checkpoints, with so many cells of each, and no worker yet."""
+        job = job or self.add_run(state=RunState.SUCCEEDED)
+        code = add_snapshot(self.ctx)
+        found = [add_checkpoint(self.ctx, job.id, f"{chr(ord('a') + i)}.pt", step=i) for i in range(rows)]
+        plan: dict[str, Any] = {
+            "cases": [{"id": f"case-{i}"} for i in range(cells)], "spec": "small", "workers": 2, "worker": "e.py:E",
+            "snapshot_id": code.id, "outputs": [{"name": "out.txt"}], "score": "score", "score_file": "score.json",
         }  # fmt: skip
+        own = {f.name for f in dataclasses.fields(Evaluation)}
+        plan |= {name: value for name, value in changes.items() if name not in own}
         with self.ctx.store.begin() as tx:
-            evaluation = tx.evaluations.add(
-                project_id=job.project_id, name="e", state=EvaluationState.RUNNING, reason="", remedy="", cause=None,
-                job_id=job.id, plan={}, pauses=0, rounds=0, key=None, path="projects/default/evaluations/1",
-                submitted_by=job.submitted_by, created_at=1.0, ended_at=None,
-            )  # fmt: skip
-            tx.evaluations.add_cells(
-                [{**cell, "evaluation_id": evaluation.id, "case_id": f"case-{i}"} for i in range(cells)]
-            )
-        return evaluation
+            evaluation = tx.evaluations.add(**{
+                "project_id": job.project_id, "name": "e", "state": EvaluationState.RUNNING, "reason": "", "remedy": "",
+                "cause": None, "job_id": job.id, "jobs": [job.id], "plan": plan, "pauses": 0, "rounds": 0, "key": None,
+                "path": "", "submitted_by": job.submitted_by, "created_at": 1.0, "ended_at": None,
+                "digest": f"digest-{job.id}-{len(tx.evaluations.listing(job.project_id))}",
+                **{name: value for name, value in changes.items() if name in own},
+            })  # fmt: skip
+            tx.evaluations.change(evaluation.id, path=f"projects/default/evaluations/{evaluation.id}")
+            made = tx.evaluations.get(evaluation.id)
+            assert made is not None
+            follow.add(tx, made, [(c, c.name.removesuffix(".pt")) for c in found])
+            ids = [cell.id for cell in tx.evaluations.cells(made.id)]
+            if state is CellState.VALID:
+                tx.evaluations.publish([{"cell": i, "publication": f"first-{i}", "score": 1.0} | DONE for i in ids])
+            elif state is not CellState.WAITING:
+                tx.evaluations.change_cells(ids, state=state)
+        return made
+
+    def cells(self, evaluation_id: int) -> list[Cell]:
+        with self.ctx.store.read() as tx:
+            return tx.evaluations.cells(evaluation_id)
+
+    def workers(self, evaluation_id: int) -> list[Run]:
+        """Oldest first."""
+        with self.ctx.store.read() as tx:
+            return tx.runs.listing(owner="evaluation", owner_id=evaluation_id)[::-1]
+
+    def change_run(self, run_id: int, **changes: Any) -> None:
+        with self.ctx.store.begin() as tx:
+            tx.runs.change(run_id, **changes)
 
     def evaluation(self, evaluation_id: int) -> Evaluation:
         with self.ctx.store.read() as tx:
@@ -163,7 +202,9 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    # on a machine that is busy every look is a long one, and the next step would pass it over
+    monkeypatch.setattr("headway.controller.evaluate._LONG_LOOK", math.inf)
     clock = Clock()
     ctx = open_services(tmp_path, clock=clock)
     yield House(ctx, clock)

@@ -118,8 +118,6 @@ def test_the_names_of_another_platform_and_what_differs_between_nodes(house: Hou
 def test_only_jobs_have_a_tracking_endpoint(house: House) -> None:
     assert built(house).tracking is not None
     evaluation = house.add_evaluation()
-    with house.ctx.store.begin() as tx:
-        tx.evaluations.change(evaluation.id, plan={"cases": [], "outputs": {}, "score_file": None, "score": None})
     worker = built(house, owner="evaluation", owner_id=evaluation.id)
     assert (worker.tracking, worker.limits) == (None, {})
 

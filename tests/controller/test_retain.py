@@ -137,6 +137,19 @@ def test_never_what_is_evaluated_registered_or_resumed_from(house: House) -> Non
     assert there(house, run) == ["step-1.pt", "step-2.pt", "step-5.pt"]
 
 
+def test_what_an_evaluation_follows_stays_until_it_has_taken_it_in(house: House) -> None:
+    run = house.add_run(work={"retention": {"keep_last": 1}}, state=RunState.RUNNING)
+    evaluation = house.add_evaluation(0, rows=0, job=run, follow=True, checkpoints="step-[12].pt")
+    fill(house, run, 4)
+    settle(house)
+    assert there(house, run) == ["step-1.pt", "step-2.pt", "step-4.pt"]
+    with house.ctx.store.begin() as tx:
+        tx.evaluations.change(evaluation.id, state=EvaluationState.STOPPED)
+        tx.runs.change(run.id, state=RunState.SUCCEEDED)
+    settle(house)
+    assert there(house, run) == ["step-4.pt"]
+
+
 def test_who_came_just_before_the_mark_keeps_it(house: House) -> None:
     run = house.add_run(work={"retention": {"keep_last": 1}}, state=RunState.SUCCEEDED)
     made = fill(house, run, 2)

@@ -123,3 +123,35 @@ def test_a_start_on_a_record_of_this_version_does_not_import_alembic(tmp_path: P
         [sys.executable, "-c", code, str(tmp_path / "h.db")], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+def test_evaluations_of_before_are_whole_afterwards(empty_store: Store) -> None:
+    """A cell's row, bytes and files come from what its record had; its evaluation's jobs and plan too."""
+    with empty_store.begin() as tx:
+        migrate.run(tx.connection, "0002")
+        kept = sa.MetaData()
+        kept.reflect(tx.connection)
+
+        def add(table: str, **values: object) -> None:
+            columns = kept.tables[table].columns
+            zero = {"JSON": {}, "JSONB": {}, "BOOLEAN": False, "TEXT": "", "VARCHAR": "queued"}
+            first = {c.name: zero.get(c.type.__visit_name__.upper(), 1) for c in columns if not c.nullable}
+            tx.connection.execute(sa.insert(kept.tables[table]), {**first, **values})
+
+        add("projects", name="p")
+        add("users", name="u")
+        add("runs")
+        add("checkpoints", name="epoch-1.pt")
+        plan = {"cases": [{"id": "c", "parameters": {"s": 1}, "tags": []}], "worker": "e.py:E", "workers": 3}
+        add("evaluations", state="running", plan=plan)
+        outputs = [{"name": "a", "bytes": 3}, {"name": "b", "bytes": 4}]
+        add("cells", state="valid", case_id="c", path="projects/p/evaluations/1/outputs/epoch-1/c", outputs=outputs)
+    assert migrate.upgrade(empty_store)
+    with empty_store.read() as tx:
+        found = tx.evaluations.get(1)
+        assert found is not None
+        assert (found.jobs, found.digest, found.follow, found.policy) == ([1], "", False, "side_by_side")
+        assert found.plan["cases"] == [{"id": "c", "inputs": {}, "parameters": {"s": 1}, "expected": None, "tags": []}]
+        assert (found.plan["workers"], found.plan["repeats"], found.plan["tries"]) == (3, 1, 2)
+        (cell,) = tx.evaluations.cells(1)
+        assert (cell.row, cell.repeat, cell.bytes, cell.files, cell.cause) == ("epoch-1", 0, 7, 2, None)

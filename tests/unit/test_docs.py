@@ -17,8 +17,8 @@ import typer.main
 import yaml
 
 from headway import config
+from headway.rules import casefile, evalform, jobform, templates
 from headway.rules import flow as flow_rules
-from headway.rules import jobform, templates
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "headway"
@@ -148,12 +148,16 @@ def test_python_is_valid(page: Path) -> None:
 def test_yaml_is_what_it_shows(page: Path) -> None:
     for block in blocks(page, "yaml"):
         value = yaml.safe_load(block)
-        if isinstance(value, list):
+        if isinstance(value, list) and "id" in value[0]:
+            casefile.parse_cases(value, "cases.yaml")
+        elif isinstance(value, list):
             assert all({"cpus", "memory"} <= set(node) for node in value)
         elif set(value) & set(flow_rules.STAGES):
             flow_rules.parse(value)
         elif "job" in value:
             templates.parse(value)
+        elif "cases" in value:
+            evalform.check(evalform.fields(value, str), str)
         elif "command" in value:
             jobform.fields({k: v for k, v in value.items() if k != "code"}, str)
         else:

@@ -73,6 +73,10 @@ def test_the_package_itself_loads_nothing() -> None:
         ("import headway.script.worker", {"headway.script", "headway.protocol"}),
         ("import headway; headway.log(step=1, loss=0.5)", {"headway.script", "headway.protocol"}),
         ("from headway.protocol import files, hints, identity, launch", {"headway.protocol"}),
+        (
+            "from headway.report import media, page, studio, thumbnails, view",
+            {"headway.report", "headway.rules", "headway.errors"},
+        ),
     ],
 )
 def test_what_lives_beside_the_user_process_is_standard_library_alone(code: str, rooms: set[str]) -> None:

@@ -15,7 +15,7 @@ from headway.client import Client
 from headway.client.flow import FlowRunner, Outcome, Reporter
 from headway.errors import FailedError, RefusedError, UnreachableError
 from headway.protocol.files import read_json, write_json, write_whole
-from headway.wire.products import EvaluationView
+from headway.wire.evaluations import EvaluationView
 
 #: the storage quota runs out when so many cells are published
 CELLS_UNTIL_FULL = 96

@@ -1,18 +1,13 @@
-"""`headway eval`: evaluations, their cells and the heatmap of scores."""
+"""`headway eval`: evaluations and their cells."""
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from headway.cli import common
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from headway.wire.products import CellView, EvaluationView
+from headway.cli import common, evaluation_cases, evaluation_outputs, evaluation_run, evaluation_show, options
+from headway.rules.nearest import unknown
 
 app = common.group("Evaluations: every checkpoint on every case.")
 EvaluationId = Annotated[int, typer.Argument(help="Number of the evaluation.", show_default=False)]
@@ -31,106 +26,42 @@ def ls(as_json: common.AsJson = False) -> None:
             for e in found
         ],
         as_json,
-        "No evaluations yet. An `evaluate` stage in a flow.yaml makes one: `headway run FILE`.",
+        "No evaluations yet. `headway eval run` makes one, or an `evaluate` stage in a flow.yaml.",
     )
 
 
-def summary(view: EvaluationView) -> dict[str, object]:
-    """What `show` prints above the heatmap."""
-    return {
-        "evaluation": f"{view.id} {view.name}",
-        "state": view.state,
-        "reason": view.reason,
-        "remedy": view.remedy,
-        "cells": f"{view.valid} of {view.cells} valid, {view.running} running, {view.waiting} waiting, "
-        f"{view.invalid} invalid",
-        "published": f"{view.ran} outputs, {view.pauses} pauses",
-        "runs": ", ".join(map(str, view.runs)),
-        "cost": f"{view.cost:.4f}",
-        "outputs": view.path,
-    }
-
-
-@app.command()
-def show(evaluation: EvaluationId, as_json: common.AsJson = False) -> None:
-    """Show an evaluation and its scores as a heatmap."""
-    with common.client() as client:
-        view = client.evaluations.get(evaluation)
-        cells = [] if as_json else client.evaluations.cells(evaluation)
-    if as_json:
-        common.print_json(view)
-        return
-    common.print_fields(summary(view))
-    heatmap(cells)
-    if view.invalid:
-        common.next_step(f"headway eval cells {view.id} --state invalid")
-    else:
-        common.next_step(f"headway eval cells {view.id} --json", f"headway model register NAME --job {view.job}")
-
-
-def heatmap(cells: list[CellView]) -> None:
-    """Checkpoints down, cases across, coloured from the lowest score to the highest; plain numbers off a terminal."""
-    cases = list(dict.fromkeys(c.case for c in cells))
-    checkpoints = list(dict.fromkeys(c.checkpoint for c in cells))
-    by_place = {(c.checkpoint, c.case): c for c in cells}
-    scores = [c.score for c in cells if c.score is not None]
-    if not scores:
-        return
-    low, high = min(scores), max(scores)
-    if not sys.stdout.isatty():
-        rows = []
-        for checkpoint in checkpoints:
-            found = (by_place.get((checkpoint, case)) for case in cases)
-            rows.append([checkpoint, *(f"{c.score:.3f}" if c and c.score is not None else "-" for c in found)])
-        common.print_table(["checkpoint", *cases], rows, names=True)
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 0))
-    table.add_column("checkpoint  ")
-    for number in range(1, len(cases) + 1):
-        table.add_column(f" {number:>2} ", justify="right")
-    for checkpoint in checkpoints:
-        row = [Text(f"{checkpoint}  ")]
-        for case in cases:
-            cell = by_place.get((checkpoint, case))
-            row.append(_tile(cell.score if cell else None, low, high))
-        table.add_row(*row)
-    console = Console()
-    console.print(table)
-    console.print("  ".join(f"{n} {case}" for n, case in enumerate(cases, 1)), style="dim", highlight=False)
-    console.print(f"scores from {low:.3f} (red) to {high:.3f} (green)", style="dim", highlight=False)
-
-
-def _tile(score: float | None, low: float, high: float) -> Text:
-    from rich.text import Text
-
-    if score is None:
-        return Text("  - ", style="dim")
-    share = (score - low) / (high - low) if high > low else 1.0
-    red, green = int(200 * min(1.0, 2 * (1 - share))), int(160 * min(1.0, 2 * share))
-    return Text(f"{score * 100:4.0f}" if high <= 1 else f"{score:4.3g}", style=f"white on rgb({red},{green},60)")
+app.command(cls=options.Grouped)(evaluation_run.run)
+app.command()(evaluation_show.show)
+app.command()(evaluation_show.report)
+app.command()(evaluation_outputs.target)
+app.command()(evaluation_outputs.verify)
+app.command()(evaluation_outputs.adopt)
+app.command()(evaluation_cases.cases)
 
 
 @app.command()
 def cells(
     evaluation: EvaluationId,
-    state: Annotated[str | None, typer.Option(help="Only these: waiting, running, valid or invalid.")] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these: waiting, running, valid or invalid; may be repeated.", show_default=False),
+    ] = None,
+    case: Annotated[str | None, typer.Option(help="Only of this case.", show_default=False)] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="Only of this checkpoint.", show_default=False)] = None,
     as_json: common.AsJson = False,
 ) -> None:
     """List the cells of an evaluation."""
     with common.client() as client:
-        found = [c for c in client.evaluations.cells(evaluation) if state in (None, c.state)]
+        found = client.evaluations.cells(evaluation, states=_states(state or []))
+    found = [c for c in found if case in (None, c.case) and checkpoint in (None, c.checkpoint, c.row)]
     common.print_listing(
         found,
         ["cell", "checkpoint", "case", "state", "score", "ran", "seconds", "path or reason"],
         [
             [
                 c.id,
-                c.checkpoint,
-                c.case,
+                c.row,
+                f"{c.case}@{c.repeat}" if c.repeat else c.case,
                 c.state,
                 c.score,
                 c.ran,
@@ -142,6 +73,14 @@ def cells(
         as_json,
         "No such cells.",
     )
+
+
+def _states(given: list[str]) -> list[str]:
+    known = ("waiting", "running", "valid", "invalid")
+    for state in given:
+        if state not in known:
+            raise unknown("state", state, known, "--state")
+    return given
 
 
 @app.command()

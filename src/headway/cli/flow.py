@@ -39,7 +39,9 @@ def run(
         ["stage", "took", "cost", "outputs"],
         [[o.stage, "found" if o.found else render_duration(o.seconds), f"{o.cost:.4f}", o.path] for o in outcomes],
     )
-    common.next_step("headway ls", "headway job ls", "headway endpoint ls")
+    looks = {"train": "headway job show {id}", "evaluate": "headway eval show {id}", "endpoint": "headway endpoint ls"}
+    steps = [looks[o.stage].format(**o.detail) for o in outcomes if o.stage in looks]
+    common.next_step(*(steps or ["headway ls"]))
 
 
 def plan(file: File, as_json: common.AsJson = False) -> None:

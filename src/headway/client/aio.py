@@ -6,17 +6,20 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
 
 from headway.client.transport import EventReader, ServerEvent, error_of, options, unreachable
 from headway.errors import UnreachableError
+from headway.wire.evaluations import EvaluationView
 from headway.wire.metrics import MetricSeries, UsageSeries
 from headway.wire.people import Health, Me, ProjectView
 from headway.wire.platform import NodeView, QueueView
-from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
+from headway.wire.products import DatasetVersionView, EndpointView, ModelVersionView
 from headway.wire.runs import AttemptView, Bill, CheckpointView, JobView, LogLineView, LogPage, RunView
 
 #: seconds between tries of a stream that broke
@@ -172,6 +175,27 @@ class AsyncClient:
 
     async def evaluations(self) -> list[EvaluationView]:
         return [EvaluationView.model_validate(e) for e in await self.call("GET", self._in("evaluations"))]
+
+    async def evaluation_report(self, evaluation: int) -> dict[str, Any]:
+        """All of an evaluation, as `wire.evaluations.EvaluationReport` is on the wire: cells may be very many."""
+        found: dict[str, Any] = await self.call("GET", self._in(f"evaluations/{evaluation}/report"))
+        return found
+
+    @asynccontextmanager
+    async def cell_file(
+        self, evaluation: int, cell: int, name: str, *, range: str | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """An output file's answer, open to be read. range: the Range header to ask with."""
+        path = self._in(f"evaluations/{evaluation}/cells/{cell}/files/{quote(name)}")
+        headers = {} if range is None else {"Range": range}
+        try:
+            async with self._http.stream("GET", path, headers=headers) as response:
+                if response.is_error:
+                    await response.aread()
+                    raise error_of(response)
+                yield response
+        except httpx.HTTPError as error:
+            raise unreachable(self.url, error) from error
 
     async def datasets(self) -> list[DatasetVersionView]:
         return [DatasetVersionView.model_validate(d) for d in await self.call("GET", self._in("datasets"))]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headway.client import push, snapshot, statistics
+from headway.client.codeparts import depends_on, no_code
 from headway.client.flowfile import check, load, prepare
 from headway.client.main import Client
 from headway.errors import FailedError, NotFoundError
@@ -23,7 +24,8 @@ from headway.rules.capacity import require_room
 from headway.rules.nearest import unknown
 from headway.rules.records import Node, Spec
 from headway.rules.units import render_duration
-from headway.wire.products import DatasetVersionView, EndpointView, EvaluationView, ModelVersionView
+from headway.wire.evaluations import EvaluationView
+from headway.wire.products import DatasetVersionView, EndpointView, ModelVersionView
 from headway.wire.runs import JobView
 
 #: seconds between looks at a stage that runs
@@ -82,27 +84,18 @@ class FlowRunner:
         self.endpoint: EndpointView | None = None
         #: the reason for a pause that was told last
         self.told = ""
+        #: whether the evaluation begins with the training
+        self.follows = False
         self.outcomes: list[Outcome] = []
 
     @cached_property
     def code(self) -> snapshot.Snapshot:
         """The flow's folder without the flow itself and without its dataset, which runs find in DATA_PATH."""
-        return snapshot.take(self.folder, leave_out=self._no_code)
-
-    @property
-    def _no_code(self) -> tuple[str, ...]:
-        data = os.path.normpath(self.flow.dataset.path) if self.flow.dataset else "."
-        return (self.file.name,) if data == "." else (self.file.name, data)
+        return snapshot.take(self.folder, leave_out=no_code(self.file, self.flow))
 
     def _depends_on(self, command: str, *later: str | None) -> str:
-        """Digest of the code that a stage's outcome depends on: all but the files that only later stages name.
-
-        Mending the predictor must not mean another training. A file that the command names, or that other code
-        imports, counts all the same.
-        """
-        files = tuple(os.path.normpath(name.partition(":")[0]) for name in later if name)
-        unused = snapshot.imported_by_none(self.folder, tuple(f for f in files if f not in command))
-        return snapshot.take(self.folder, leave_out=(*self._no_code, *unused)).digest
+        """Digest of the code that a stage's outcome depends on: without the files that only later stages name."""
+        return depends_on(self.folder, no_code(self.file, self.flow), command, *later)
 
     @cached_property
     def _uploaded(self) -> str:
@@ -116,6 +109,7 @@ class FlowRunner:
         if only is not None and only not in self.flow.stages:
             raise unknown("stage", only, self.flow.stages, self.file.name)
         self.check_room()
+        self.follows = self.flow.evaluate is not None and self.flow.evaluate.follow and only != "train"
         for stage in self.flow.stages:
             getattr(self, f"do_{stage}")()
             if stage == only:
@@ -238,8 +232,8 @@ class FlowRunner:
             **stage.more,
         }
         evaluate, model = self.flow.evaluate, self.flow.model
-        cases = evaluate.cases if evaluate and isinstance(evaluate.cases, str) else None
-        later = (evaluate.worker if evaluate else None, cases, model.predictor if model else None)
+        later = (*evaluate.entries.values(), *self._case_files) if evaluate else ()
+        later = (*later, model.predictor) if model else later
         inputs = {**request, "snapshot": self._depends_on(str(request["command"]), *later)}
         return {**request, "key": rules.key("train", inputs)}
 
@@ -256,6 +250,9 @@ class FlowRunner:
             self.reporter.note("train", f"job {run.id} {run.state} before ({run.reason}); trying it again")
             run = self.client.runs.retry(run.id)
         if not found:
+            if self.follows:
+                self.job = self.client.jobs.get(run.id)
+                self.reporter.note("train", f"evaluation {self.start_evaluation().id} follows its checkpoints")
             self._watch_job(run.id, _total_epochs(stage.parameters))
         job = self.job = self.client.jobs.get(run.id)
         if job.state != "succeeded":
@@ -287,26 +284,24 @@ class FlowRunner:
     def evaluate_request(self) -> dict[str, Any]:
         stage = self.flow.evaluate
         assert stage is not None and self.job is not None
-        request: dict[str, Any] = {
-            "name": stage.name,
-            "job": self.job.id,
-            "checkpoints": stage.checkpoints if isinstance(stage.checkpoints, str) else list(stage.checkpoints),
-            "cases": self.cases,
-            "worker": stage.worker,
-            "outputs": [{"name": name, "kind": kind} for name, kind in stage.outputs.items()],
-            "score_file": stage.score_file,
-            "score": stage.score,
-            "snapshot": self.code.digest,
-            "datasets": self._references(stage.data),
-            "environment": stage.environment,
-            "workers": stage.workers,
-            "spec": stage.spec,
-            "max_duration": stage.max_duration,
-            "retries": stage.retries,
-        }
         predictor = self.flow.model.predictor if self.flow.model else None
-        inputs = {**request, "snapshot": self._depends_on(stage.worker, predictor)}
+        request: dict[str, Any] = {
+            **stage.fields,
+            "jobs": list(dict.fromkeys([self.job.id, *stage.fields.get("jobs", [])])),
+            "cases": self.cases,
+            "datasets": self._references(tuple(stage.fields.get("datasets", ()))),
+            "snapshot": self.code.digest,
+            # what the cells' keys have of it: each case is in its own, so that a changed one is its column's alone
+            "code": self._depends_on(stage.what, predictor, *self._case_files),
+        }
+        inputs = {name: value for name, value in request.items() if name != "snapshot"}
         return {**request, "key": rules.key("evaluate", inputs)}
+
+    @property
+    def _case_files(self) -> tuple[str, ...]:
+        """The file or folder with the cases, unless the flow has them itself."""
+        cases = self.flow.evaluate.cases if self.flow.evaluate else None
+        return (cases,) if isinstance(cases, str) else ()
 
     def start_evaluation(self) -> EvaluationView:
         """The evaluation of these inputs, which runs now or has succeeded."""

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from headway.client import casefiles
+from headway.client.casefiles import load_yaml
 from headway.errors import FailedError, UsageError
 from headway.rules import flow as rules
 from headway.rules.nearest import unknown
@@ -18,22 +20,7 @@ from headway.rules.units import render_duration
 
 def load(file: Path) -> rules.Flow:
     """The flow in `file`. Raises UsageError: one sentence with file and key path."""
-    return rules.parse(_yaml(file), file.name)
-
-
-def _yaml(file: Path) -> Any:
-    import yaml
-
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{file} does not exist.", "Correct the path.", code="missing_file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}.", "Give the path of a text file.") from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}.", "Correct that line.") from None
+    return rules.parse(load_yaml(file), file.name)
 
 
 def check(flow: rules.Flow, file: Path) -> list[dict[str, Any]]:
@@ -48,11 +35,11 @@ def check(flow: rules.Flow, file: Path) -> list[dict[str, Any]]:
             "Make it, or say with dataset.prepare how it is made.",
             code="missing_file",
         )
-    for where, entry in (
-        ("evaluate.worker", flow.evaluate.worker if flow.evaluate else None),
-        ("model.predictor", flow.model.predictor if flow.model else None),
-    ):
-        if entry and not (folder / entry.partition(":")[0]).is_file():
+    entries = {f"evaluate.{key}": entry for key, entry in flow.evaluate.entries.items()} if flow.evaluate else {}
+    if flow.model:
+        entries["model.predictor"] = flow.model.predictor
+    for where, entry in entries.items():
+        if not (folder / entry.partition(":")[0]).is_file():
             raise UsageError(
                 f"{file.name}: {where} {entry!r} names no file in {folder}.",
                 "Correct the name, or add the file.",
@@ -61,7 +48,7 @@ def check(flow: rules.Flow, file: Path) -> list[dict[str, Any]]:
     if flow.evaluate is None:
         return []
     cases = flow.evaluate.cases
-    found = rules.parse_cases(_yaml(folder / cases), cases) if isinstance(cases, str) else cases
+    found = casefiles.read(folder / cases, cases) if isinstance(cases, str) else cases
     decides = flow.model.case if flow.model and flow.model.checkpoint == "best" else None
     ids = [c["id"] for c in found]
     if decides and decides not in ids:
@@ -87,8 +74,11 @@ def plan(file: Path) -> list[dict[str, str]]:
         does = f"`{words}` as {ranks}{many} on {flow.train.spec}{limit}"
         found.append({"stage": "train", "does": does})
     if flow.evaluate:
-        places = f"{flow.evaluate.workers} x {flow.evaluate.spec}"
-        does = f"{len(cases)} cases x each checkpoint with {flow.evaluate.worker} on {places}"
+        asked = flow.evaluate.fields
+        least, most, repeats = asked.get("least_workers", 1), asked.get("workers", 1), asked.get("repeats", 1)
+        places = f"{f'{least}..{most}' if least < most and 'least_workers' in asked else most} x {flow.evaluate.spec}"
+        often = f" x {repeats}" if repeats > 1 else ""
+        does = f"{len(cases)} cases{often} x each checkpoint with {flow.evaluate.what} on {places}"
         found.append({"stage": "evaluate", "does": does})
     if flow.model:
         by = f" by {flow.model.case}" if flow.model.checkpoint == "best" else ""

@@ -19,6 +19,8 @@ from headway.errors import UsageError
 LIMIT_BYTES = 256 << 20
 #: never code, whatever .gitignore says
 _ALWAYS_IGNORED = (".git", ".headway", "__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+#: how a report of ours begins; one that is left beside the code must not train it again
+_REPORT = b'<meta name="generator" content="headway">'
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def files_of(folder: Path) -> list[str]:
     listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     # no checkout (or one that ignores this whole folder) lists nothing; a tracked file may have been removed
     found = [p for p in set(listed.split("\0")) if p and os.path.lexists(folder / p)] if listed else _walk(folder)
-    return sorted(p for p in found if not _never(p) and _is_file(folder, p))
+    return sorted(p for p in found if not _never(p) and _is_file(folder, p) and not _is_report(folder / p))
 
 
 def imported_by_none(folder: Path, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -74,6 +76,13 @@ def imported_by_none(folder: Path, paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def _never(path: str) -> bool:
     return any(part in _ALWAYS_IGNORED for part in path.split("/"))
+
+
+def _is_report(path: Path) -> bool:
+    if path.suffix != ".html":
+        return False
+    with open(path, "rb") as file:
+        return _REPORT in file.read(500)
 
 
 def _is_file(folder: Path, path: str) -> bool:

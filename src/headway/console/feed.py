@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from headway.client.aio import AsyncClient
 from headway.console.show import LIVE
 from headway.errors import HeadwayError, UnauthorizedError, UnreachableError
+from headway.wire.evaluations import EvaluationView
 from headway.wire.people import ProjectView
 from headway.wire.platform import NodeView, QueueView
-from headway.wire.products import EndpointView, EvaluationView
+from headway.wire.products import EndpointView
 from headway.wire.runs import Bill, RunView
 
 #: runs asked for at once

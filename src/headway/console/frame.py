@@ -43,9 +43,11 @@ def dress(session: Session, t: Texts) -> None:
     ui.dark_mode(_DARK[session.theme])
 
 
-def mark() -> None:
-    """The sign and the name."""
-    with ui.element("div").classes("hw-mark"):
+def mark(*, link: bool = False) -> None:
+    """The sign and the name; as a link it leads to the first page."""
+    with ui.element("a" if link else "div").classes("hw-mark") as sign:
+        if link:
+            sign.props["href"] = "/"
         ui.html(_MARK, sanitize=False, tag="span")
         text("span", "headway")
 
@@ -89,17 +91,17 @@ class LiveSign:
             self._element.classes(replace=f"hw-live hw-is-{key}")
 
 
-def header(session: Session, t: Texts, projects: list[str], project: str) -> LiveSign:
-    """The bar on top: name, project, sign of life, language, theme, user."""
+def header(session: Session, t: Texts, projects: list[str], project: str, *, skip: str = "runs") -> LiveSign:
+    """The bar on top: name, project, sign of life, language, theme, user. skip: id of what keyboards skip to."""
 
     def choose(chosen: str) -> None:
         if chosen in projects:
             session.prefer("project", chosen)
             ui.navigate.to("/")
 
-    text("a", t("skip"), "hw-skip", props='href="#runs"')
+    text("a", t("skip" if skip == "runs" else f"skip_to_{skip}"), "hw-skip", props=f'href="#{skip}"')
     with ui.element("header").classes("hw-header"):
-        mark()
+        mark(link=True)
         if len(projects) > 1:
             with ui.element("select").classes("hw-select") as select:
                 select.props["aria-label"] = t("project")

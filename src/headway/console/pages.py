@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import logging
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from nicegui import app, ui
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from headway.client.aio import AsyncClient
-from headway.console import downloads, frame
+from headway.console import downloads, frame, outputs
 from headway.console.board import Board
+from headway.console.evaluation import EvaluationPage, assets_path
 from headway.console.session import Session, who
 from headway.console.texts import Texts
 from headway.errors import HeadwayError, UnauthorizedError
+from headway.report.page import ASSETS
 from headway.wire.people import Me
 
 _log = logging.getLogger("headway.console")
 #: bytes of a sign-in form
 _LARGEST_FORM = 4096
+_EXPIRED = "/login?error=expired"
 _ERRORS = ("token", "empty", "away", "expired")
 
 
 def register(api_url: str) -> None:
     """Adds the pages to NiceGUI's application; once in a process."""
+    assets = assets_path()
+    app.add_static_files(assets, ASSETS, max_cache_age=86400)
 
     @ui.page("/login", title="headway")
     async def login(request: Request, error: str = "") -> Response | None:
@@ -60,26 +65,71 @@ def register(api_url: str) -> None:
     @ui.page("/", title="headway")
     async def first(request: Request, run: str = "") -> Response | None:
         session = Session(request)
-        token = session.token
-        if token is None:
-            had = bool(session.user)
-            session.forget()
-            return _to("/login?error=expired" if had else "/login")
-        try:
-            me: Me | None = await who(api_url, token)
-        except UnauthorizedError:
-            session.forget()
-            return _to("/login?error=expired")
-        except HeadwayError:
-            me = None
-        _board_page(api_url, session, token, me, int(run) if run.isdecimal() and len(run) < 18 else 0)
+        visitor = await _visitor(api_url, session)
+        if isinstance(visitor, Response):
+            return visitor
+        _board_page(api_url, session, *visitor, int(run) if run.isdecimal() and len(run) < 18 else 0)
         return None
+
+    @ui.page("/projects/{project}/evaluations/{number}", title="headway")
+    async def evaluation(request: Request, project: str, number: int) -> Response | None:
+        session = Session(request)
+        visitor = await _visitor(api_url, session)
+        if isinstance(visitor, Response):
+            return visitor
+        _evaluation_page(api_url, session, *visitor, project, number, assets)
+        return None
+
+    _register_outputs(api_url)
+
+
+async def _visitor(api_url: str, session: Session) -> tuple[str, Me | None] | Response:
+    """The session's token and whose it is (None while the api is away); to the sign-in when nobody is signed in."""
+    token = session.token
+    if token is None:
+        had = bool(session.user)
+        session.forget()
+        return _to(_EXPIRED if had else "/login")
+    try:
+        return token, await who(api_url, token)
+    except UnauthorizedError:
+        session.forget()
+        return _to(_EXPIRED)
+    except HeadwayError:
+        return token, None
 
 
 def _register_downloads(api_url: str) -> None:
     @app.get("/runs/{run}/log")
     async def log(request: Request, run: int) -> Response:
         return await downloads.log(api_url, Session(request).token, run, request.query_params)
+
+
+def _register_outputs(api_url: str) -> None:
+    """What an evaluation's page asks for."""
+    clients, pictures = outputs.Clients(api_url), outputs.Pictures()
+    app.on_shutdown(clients.close)
+    app.on_shutdown(pictures.close)
+    address = "/projects/{project}/evaluations/{number}"
+
+    def client(request: Request, project: str) -> AsyncClient | None:
+        token = Session(request).token
+        return None if token is None else clients.get(token, quote(project, safe=""))
+
+    @app.get(f"{address}/drawing")
+    async def drawing(request: Request, project: str, number: int) -> Response:
+        asking = client(request, project)
+        return _to(_EXPIRED) if asking is None else await outputs.drawing(asking, request, number)
+
+    @app.get(f"{address}/cells/{{cell}}/files/{{name:path}}")
+    async def file(request: Request, project: str, number: int, cell: int, name: str) -> Response:
+        asking = client(request, project)
+        return _to(_EXPIRED) if asking is None else await outputs.file(asking, request, number, cell, name)
+
+    @app.get(f"{address}/cells/{{cell}}/thumbs/{{name:path}}")
+    async def thumb(request: Request, project: str, number: int, cell: int, name: str) -> Response:
+        asking = client(request, project)
+        return _to(_EXPIRED) if asking is None else await pictures.picture(asking, request, number, cell, name)
 
 
 def _to(path: str) -> RedirectResponse:
@@ -117,12 +167,30 @@ def _login_page(session: Session, error: str) -> None:
             frame.theme_button(session, t)
 
 
-def _board_page(api_url: str, session: Session, token: str, me: Me | None, run: int) -> None:
-    t = Texts(session.language)
-    frame.dress(session, t)
+def _projects(session: Session, me: Me | None) -> list[str]:
     projects = sorted(me.projects) if me else [session.project or "default"]
     if me and me.is_admin and "default" not in projects:
         projects.insert(0, "default")
+    return projects
+
+
+def _evaluation_page(
+    api_url: str, session: Session, token: str, me: Me | None, project: str, evaluation: int, assets: str
+) -> None:
+    t = Texts(session.language)
+    frame.dress(session, t)
+    client = AsyncClient(api_url, token, project=quote(project, safe=""))
+    live = frame.header(session, t, _projects(session, me), project, skip="evaluation")
+    shown = EvaluationPage(client, t, session.seconds_left, live, evaluation, assets)
+    page: Any = ui.context.client
+    page.on_connect(shown.start)
+    page.on_delete(shown.stop)
+
+
+def _board_page(api_url: str, session: Session, token: str, me: Me | None, run: int) -> None:
+    t = Texts(session.language)
+    frame.dress(session, t)
+    projects = _projects(session, me)
     if not projects:
         frame.header(session, t, [], "")
         with ui.element("main").classes("hw-main"):

@@ -11,8 +11,10 @@ from headway.console import show
 from headway.console.feed import Feed
 from headway.console.frame import text, typed
 from headway.console.texts import Texts
+from headway.report import said
+from headway.wire.evaluations import EvaluationView
 from headway.wire.platform import QueueEntry, QueueView
-from headway.wire.products import EndpointView, EvaluationView
+from headway.wire.products import EndpointView
 
 #: evaluations and endpoints shown at most, newest first
 MOST = 12
@@ -144,7 +146,9 @@ class Evaluations(_Strip):
         t = self._t
         with ui.element("article").classes(f"hw-item hw-evaluation s-{e.state}").props(f'data-evaluation="{e.id}"'):
             with ui.element("div").classes("hw-item-head"):
-                text("h3", e.name)
+                with ui.element("h3"):
+                    link = text("a", e.name, "hw-link", props=f'href="/projects/{e.project}/evaluations/{e.id}"')
+                    link.props["title"] = t("open_evaluation")
                 text("span", t.known("state", e.state), f"hw-state s-{e.state}")
                 ui.element("span").classes("hw-space")
                 text("span", show.money(e.cost, currency), "hw-quiet num")
@@ -163,7 +167,7 @@ class Evaluations(_Strip):
             self._why(e)
 
     def _why(self, e: EvaluationView) -> None:
-        """Cause and remedy; those of a full target in the reader's language, with the server's sentence under it."""
+        """Cause, reason and remedy, in the reader's language where the report has words for them."""
         t = self._t
         if not (e.cause or e.reason):
             return
@@ -171,10 +175,8 @@ class Evaluations(_Strip):
             if e.cause:
                 text("strong", t.known("cause", e.cause))
             if e.reason:
-                text("p", e.reason)
-            remedy = t.known("remedy", e.cause) if t.language != "en" else ""
-            remedy = e.remedy if remedy in ("", e.cause) else remedy
-            if remedy:
+                text("p", said.sentence(e.reason, t.language))
+            if remedy := said.remedy(e.remedy, e.cause, t.language):
                 typed("p", t("what_to_do") + remedy, "hw-remedy")
 
 

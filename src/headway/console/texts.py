@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from headway.report.words import TEXTS as REPORT_TEXTS
+
 #: code -> name in that language
 LANGUAGES = {"en": "English", "zh": "中文"}
 
-#: key -> (English, Chinese)
+#: key -> (English, Chinese); those of an evaluation, and of a full target, are the report's
 _TEXTS: dict[str, tuple[str, str]] = {
+    **REPORT_TEXTS,
     # login
     "login": ("Sign in", "登录"),
     "login_title": ("Sign in to headway", "登录 headway"),
@@ -268,6 +271,10 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "cells_invalid": ("{n} invalid", "{n} 个无效"),
     "what_to_do": ("What to do: ", "处理办法："),
     "of_job": ("of run {n}", "来自运行 {n}"),
+    "ev_loading": ("The evaluation is being read…", "正在读取评测……"),
+    "open_evaluation": ("Open: scores, outputs, curves", "查看得分、输出与曲线"),
+    "all_runs": ("All runs", "全部运行"),
+    "skip_to_evaluation": ("Skip to the evaluation", "跳到评测"),
     # endpoints
     "endpoints": ("Endpoints", "在线服务"),
     "no_endpoints": ("No endpoints yet", "还没有在线服务"),
@@ -291,19 +298,6 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "kind_evaluation": ("evaluation", "评测"),
     "kind_endpoint": ("endpoint", "在线服务"),
     "kind_workspace": ("workspace", "开发环境"),
-    # why a target is full
-    "cause_no_space": ("No space left", "存储空间不足"),
-    "cause_no_inodes": ("No inodes left", "inode 已用尽"),
-    "cause_over_quota": ("Over quota", "超出配额"),
-    "cause_read_only": ("Read-only file system", "文件系统只读"),
-    "cause_no_permission": ("No permission to write", "没有写入权限"),
-    "cause_io_error": ("Input/output error", "读写错误"),
-    "remedy_no_space": ("", "请释放该文件系统的空间，之后会自动继续。"),
-    "remedy_no_inodes": ("", "请删除该文件系统上的文件（空间有余，inode 不足），之后会自动继续。"),
-    "remedy_over_quota": ("", "请提高配额（headway project quota）或删除输出，之后会自动继续。"),
-    "remedy_read_only": ("", "请将文件系统重新挂载为可写，之后会自动继续。"),
-    "remedy_no_permission": ("", "请授予 headway 用户写入权限，之后会自动继续。"),
-    "remedy_io_error": ("", "请检查磁盘或网络文件系统，恢复后会自动继续。"),
 }
 
 

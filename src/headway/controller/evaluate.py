@@ -1,144 +1,63 @@
-"""Evaluations: deals cells to worker runs, takes in what they publish, pauses and ends.
+"""Evaluations: takes followed checkpoints in, deals cells to worker runs, sees pauses through, and ends.
 
-Eligible: evaluations in state running or paused.
+Eligible: evaluations in state running or paused; and those that were, until their last index is written.
+What workers tell of their cells comes through `controller.cell_events`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import Any
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
-from headway.controller.loop import Loop
-from headway.protocol import events
+from headway.controller import deals, follow, targets
+from headway.controller.cell_events import OWNER, go_on, lacks, note, stop_for
+from headway.controller.indexing import Indexing
+from headway.controller.loop import Desk, Loop
+from headway.controller.tidying import Tidying
 from headway.rules import dealing
-from headway.rules.records import Cell, Evaluation, Run
-from headway.rules.states import (
-    CELL_MOVES,
-    ENDED_RUNS,
-    EVALUATION_MOVES,
-    CellState,
-    EvaluationState,
-    RunState,
-    check,
-    legal,
-)
+from headway.rules.forecast import due, forecast
+from headway.rules.records import Evaluation, Run
+from headway.rules.states import ENDED_RUNS, EVALUATION_MOVES, CellState, EvaluationState, RunState, check
+from headway.services.runs import ask_to_stop
 from headway.storage.full import TargetFullError
-from headway.storage.publish import publish_bytes
 from headway.store.base import Transaction
 
-OWNER = "evaluation"
+#: steps that an evaluation takes in a row, where one follows from the other
+STEPS = 6
+#: of evaluations so large that a look takes longer, looks take no more than this part of the time
+_LONG_LOOK, _PART = 0.05, 0.1
+#: seconds between forecasts while what is needed does not fit
+_FORECAST_SECONDS = 20.0
+_OPEN_RUNS = frozenset(RunState) - ENDED_RUNS
 _log = logging.getLogger(__name__)
 
 
-def take_in(tx: Transaction, run: Run, event: dict[str, Any]) -> set[str]:
-    """One event of the helper of `run`, a worker."""
-    assert run.owner_id is not None
-    kind, evaluation_id = event.get("event"), run.owner_id
-    if kind == events.CELL_STARTED:
-        cell = tx.evaluations.cell(int(event["cell"]))
-        if cell is not None and cell.state in (CellState.WAITING, CellState.INVALID):
-            tx.evaluations.change_cell(cell.id, state=CellState.RUNNING, tries=cell.tries + 1)
-        return set()
-    if kind == events.CELL:
-        _published(tx, event)
-        if not event.get("found"):
-            # what was found has been there before: it tells nothing of the target
-            _resume(tx, run.id, evaluation_id, float(event["at"]))
-        return {"evaluation"}
-    if kind == events.CELL_INVALID:
-        cell = tx.evaluations.cell(int(event["cell"]))
-        if cell is not None and legal(CELL_MOVES, cell.state, CellState.INVALID) and cell.state is not CellState.VALID:
-            tx.evaluations.change_cell(
-                cell.id, state=CellState.INVALID, reason=str(event.get("reason") or ""), ended_at=float(event["at"])
-            )
-        return {"evaluation"}
-    if kind == events.PAUSED:
-        _pause(tx, run.id, evaluation_id, event)
-        return {"evaluation"}
-    if kind == events.RESUMED:
-        _resume(tx, run.id, evaluation_id, float(event["at"]))
-        return {"evaluation"}
-    return set()
+_Effect = Callable[[Transaction, "View"], set[str]]
 
 
-def _published(tx: Transaction, event: dict[str, Any]) -> None:
-    cell = tx.evaluations.cell(int(event["cell"]))
-    if cell is None:
-        return
-    publication = str(event["publication"])
-    # the same publication told again (a helper was restarted) is the same output, not another one
-    new = publication != cell.publication
-    tx.evaluations.change_cell(
-        cell.id,
-        state=cell.state if cell.state is CellState.VALID else check(CELL_MOVES, cell.state, CellState.VALID),
-        publication=publication,
-        ran=cell.ran + int(new),
-        score=event.get("score"),
-        scores=event.get("scores") or {},
-        outputs=event.get("outputs") or [],
-        path=str(event.get("path") or cell.path),
-        reason="",
-        seconds=event.get("seconds"),
-        ended_at=float(event["at"]),
-    )
+@dataclass(frozen=True)
+class View:
+    """An evaluation, what is to be done with it, and what that was decided from."""
 
+    evaluation: Evaluation
+    look: dealing.Look
+    step: dealing.Step
+    #: checkpoints that are to be taken in first
+    rows: list[follow.Row]
 
-# Workers meet the same full target, each in its own time, and their events are taken in worker by worker. So the times
-# in the events decide: one from before the evaluation last paused or went on is no news. Each worker run keeps, among
-# its owner's notes, when it last moved its evaluation.
-_MOVED = "moved_at"
-
-
-def _last_move(tx: Transaction, evaluation_id: int) -> float:
-    runs = tx.runs.listing(owner=OWNER, owner_id=evaluation_id, limit=1000)
-    return max((float(run.work.get(_MOVED, 0.0)) for run in runs), default=0.0)
-
-
-def _note_move(tx: Transaction, run_id: int, at: float) -> None:
-    # read anew: an earlier event of the same batch may have written it
-    if (run := tx.runs.get(run_id)) is not None:
-        tx.runs.change(run_id, work={**run.work, _MOVED: at})
-
-
-def _pause(tx: Transaction, run_id: int, evaluation_id: int, event: dict[str, Any]) -> None:
-    evaluation, at = tx.evaluations.get(evaluation_id), float(event["at"])
-    if evaluation is None or evaluation.state is not EvaluationState.RUNNING or at < _last_move(tx, evaluation_id):
-        return
-    _note_move(tx, run_id, at)
-    _stop_for(tx, evaluation, event)
-
-
-def _resume(tx: Transaction, run_id: int, evaluation_id: int, at: float) -> None:
-    evaluation = tx.evaluations.get(evaluation_id)
-    if evaluation is None or evaluation.state is not EvaluationState.PAUSED or at < _last_move(tx, evaluation_id):
-        return
-    _note_move(tx, run_id, at)
-    _go_on(tx, evaluation_id)
-
-
-def _stop_for(tx: Transaction, evaluation: Evaluation, full: dict[str, Any]) -> None:
-    """full: cause, message and remedy, as `TargetFullError.to_json` has them."""
-    tx.evaluations.change(
-        evaluation.id,
-        state=check(EVALUATION_MOVES, evaluation.state, EvaluationState.PAUSED),
-        cause=str(full.get("cause") or ""),
-        reason=str(full.get("message") or ""),
-        remedy=str(full.get("remedy") or ""),
-        pauses=evaluation.pauses + 1,
-    )
-
-
-def _go_on(tx: Transaction, evaluation_id: int) -> None:
-    evaluation = tx.evaluations.get(evaluation_id)
-    if evaluation is not None and evaluation.state is EvaluationState.PAUSED:
-        tx.evaluations.change(
-            evaluation_id,
-            state=check(EVALUATION_MOVES, evaluation.state, EvaluationState.RUNNING),
-            cause=None,
-            reason="",
-            remedy="",
+    def still(self, other: View | None) -> bool:
+        """Whether `other`, of a later moment, says the same of what is to be done."""
+        return (
+            other is not None
+            and (self.evaluation, self.step, self.rows) == (other.evaluation, other.step, other.rows)
+            and self.open() == other.open()
         )
+
+    def open(self) -> dict[tuple[CellState, int | None], int]:
+        """The cells that are to be dealt, as the tally has them."""
+        return {k: n for k, n in self.look.tally.items() if k[0] in dealing.OPEN_CELLS and k[1] in self.step.deal}
 
 
 class Evaluate(Loop):
@@ -146,148 +65,239 @@ class Evaluate(Loop):
     topics = frozenset({"evaluation"})
     interval = 2.0
 
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.indexing = Indexing(desk)
+        self.tidying = Tidying(desk)
+        self._looks = targets.Looks()
+        #: evaluation -> monotonic time before which it is not looked at, or forecast, again
+        self._rests: dict[int, float] = {}
+        self._forecasts: dict[int, float] = {}
+
     def step(self) -> set[str]:
         with self.desk.services.store.read() as tx:
-            due = tx.evaluations.active()
+            active = tx.evaluations.active_ids()
         topics: set[str] = set()
-        for evaluation in due:
-            with self.desk.isolated(f"evaluation {evaluation.id}"):
-                topics |= self._one(evaluation.id)
+        for number in active:
+            if time.monotonic() >= self._rests.get(number, 0.0):
+                with self.desk.isolated(f"evaluation {number}"):
+                    topics |= self._one(number)
+        self._rests = {i: at for i, at in self._rests.items() if i in active}
+        self._forecasts = {i: at for i, at in self._forecasts.items() if i in active}
+        with self.desk.services.store.read() as tx:
+            active = tx.evaluations.active_ids()
+        self.indexing.step(set(active))
+        self.tidying.step(set(active))
         return topics
 
-    def _one(self, evaluation_id: int) -> set[str]:
-        with self.desk.services.store.read() as tx:
-            evaluation, step = self._decide(tx, evaluation_id)
-            if evaluation is None or step is None:
-                return set()
-            self.desk.assure(tx)
-            cells = tx.evaluations.cells(evaluation_id)
-            names = {c.id: c.name for c in tx.products.checkpoints(evaluation.job_id)}
-        if step.state is not None:
-            # before the end is in the record: nobody looks after an evaluation that has ended
-            try:
-                publish_index(self.desk.services.root / evaluation.path, cells, names)
-            except TargetFullError as full:
-                return self._wait(evaluation, full)
-        with self.desk.apply() as tx:
-            if self._decide(tx, evaluation_id) != (evaluation, step):
-                return {"evaluation"}  # something came in between; it is looked at anew
-            if step.state is None:
-                self._deal(tx, evaluation, step.deal)
-                return {"run", "states"}
-            self._end(tx, evaluation, step)
-        return {"states"}
+    def _one(self, number: int) -> set[str]:
+        topics: set[str] = set()
+        for _ in range(STEPS):
+            began = time.monotonic()
+            with self.desk.services.store.read() as tx:
+                view = self._view(tx, number)
+                if view is None:
+                    return topics
+                self.desk.assure(tx)
+            took = time.monotonic() - began
+            follows = self._act(view)
+            if not follows:
+                if took > _LONG_LOOK:
+                    self._rests[number] = time.monotonic() + min(self.interval, took / _PART)
+                self._forecast(view)
+                self.indexing.keep(view.evaluation, _by_state(view))
+                return topics
+            topics |= follows
+        return topics
 
-    def _decide(self, tx: Transaction, evaluation_id: int) -> tuple[Evaluation | None, dealing.Step | None]:
-        """The evaluation and what is to be done with it; None when there is nothing to do now."""
-        evaluation = tx.evaluations.get(evaluation_id)
+    # -- observe and decide
+
+    def _view(self, tx: Transaction, number: int) -> View | None:
+        evaluation = tx.evaluations.get(number)
         if evaluation is None or evaluation.state not in (EvaluationState.RUNNING, EvaluationState.PAUSED):
-            return evaluation, None
-        runs = {r.id: r for r in tx.runs.listing(owner=OWNER, owner_id=evaluation_id, limit=1000)}
-        if any(r.state not in ENDED_RUNS for r in runs.values()):
-            return evaluation, None
-        open_cells = tx.evaluations.cells(evaluation_id, dealing.OPEN_CELLS)
-        step = dealing.decide(tx.evaluations.counts(evaluation_id), open_cells, runs, evaluation.rounds)
-        return evaluation, step if step.deal or step.state is not None else None
+            return None
+        tally = tx.evaluations.tally(number)
+        states = tx.runs.states(set(evaluation.jobs))
+        look = dealing.Look(
+            state=evaluation.state,
+            tally=tally,
+            runs=_workers(tx, number, {run_id for (state, run_id) in tally if state in dealing.OPEN_CELLS}),
+            rounds=evaluation.rounds,
+            workers=int(evaluation.plan.get("workers", 1)),
+            policy=evaluation.policy,
+            training=any(state not in ENDED_RUNS for state in states.values()),
+            follow=evaluation.follow,
+        )
+        return View(evaluation, look, dealing.decide(look), follow.new_rows(tx, evaluation))
 
-    def _wait(self, evaluation: Evaluation, full: TargetFullError) -> set[str]:
-        """The index cannot be written now: a pause like any other. It is tried again with every look."""
-        if self.desk.quiet.due(f"index of evaluation {evaluation.id}: {full.cause}"):
-            _log.warning("the index of evaluation %d waits: %s", evaluation.id, full.message)
-        if evaluation.state is EvaluationState.PAUSED:
-            return set()
+    # -- act
+
+    def _act(self, view: View) -> set[str]:
+        """What is next for the evaluation, if anything; the hint topics that follow from it."""
+        step = view.step
+        if view.rows:
+            return self._apply(view, self._add_rows)
+        if step.idle or step.excuse:
+            return self._apply(view, self._set_free)
+        if step.probe:
+            return self._see_through(view)
+        if step.blames is not None and (full := self._full(view)) is not None:
+            return self._apply(view, lambda tx, v: self._excuse_and_pause(tx, v, full))
+        if step.state is not None:
+            return self._finish(view)
+        if step.deal:
+            return self._deal(view)
+        return set()
+
+    def _apply(self, view: View, effect: _Effect) -> set[str]:
         with self.desk.apply() as tx:
-            if tx.evaluations.get(evaluation.id) == evaluation:
-                _stop_for(tx, evaluation, full.to_json())
+            if not view.still(self._view(tx, view.evaluation.id)):
+                return {"evaluation"}  # something came in between; it is looked at anew
+            return effect(tx, view)
+
+    def _add_rows(self, tx: Transaction, view: View) -> set[str]:
+        follow.add(tx, view.evaluation, view.rows)
         return {"states"}
 
-    def _end(self, tx: Transaction, evaluation: Evaluation, step: dealing.Step) -> None:
+    def _set_free(self, tx: Transaction, view: View) -> set[str]:
+        for run_id in view.step.idle:
+            ids = [cell.id for cell in tx.evaluations.dealt(run_id, [CellState.RUNNING])]
+            tx.evaluations.change_cells(ids, state=CellState.WAITING)
+        for run_id in view.step.excuse:
+            note(tx, run_id, **{dealing.EXCUSED: True})
+        return {"states"}
+
+    def _deal(self, view: View) -> set[str]:
+        with self.desk.services.store.read() as tx:
+            deal = deals.prepare(tx, view.evaluation, view.step)
+
+        def effect(tx: Transaction, view: View) -> set[str]:
+            # what another evaluation has done meanwhile is done
+            others = len(tx.evaluations.active_ids()) > 1 or view.evaluation.rounds
+            if others and tx.evaluations.reuse(view.evaluation.id, view.evaluation.project_id):
+                return {"states"}
+            if deal.empty:
+                # all that is left is being done for another evaluation; it is looked at again before long
+                self._rests[view.evaluation.id] = time.monotonic() + self.interval
+                return set()
+            deals.apply(self.desk, tx, view.evaluation, view.step, deal)
+            return {"run", "states"}
+
+        return self._apply(view, effect)
+
+    # -- full targets
+
+    def _full(self, view: View) -> TargetFullError | None:
+        """What keeps the evaluation's outputs from being written now."""
+        answer = self._probe(view)
+        return answer if isinstance(answer, TargetFullError) else None
+
+    def _probe(self, view: View) -> object:
+        services, evaluation = self.desk.services, view.evaluation
+        with services.store.read() as tx:
+            project = tx.people.project_by_id(evaluation.project_id).name
+            missing = lacks(tx, evaluation.id) if evaluation.state is EvaluationState.PAUSED else (None, 0, 0)
+        self.desk.assure()
+        return self._looks.at(
+            ("target", evaluation.id), lambda: targets.writable(services, evaluation, project, missing)
+        )
+
+    def _see_through(self, view: View) -> set[str]:
+        """Of a paused one that nobody works on: it goes on when its target takes writes, or says what else it needs."""
+        answer = self._probe(view)
+        if answer is True:
+            return self._apply(view, self._go_on)
+        if isinstance(answer, TargetFullError) and answer.cause != view.evaluation.cause:
+            return self._apply(view, lambda tx, v: self._pause(tx, v, answer))
+        if isinstance(answer, Exception) and not isinstance(answer, TargetFullError):
+            raise answer
+        return set()
+
+    def _go_on(self, tx: Transaction, view: View) -> set[str]:
+        go_on(tx, view.evaluation.id)
+        return {"states"}
+
+    def _pause(self, tx: Transaction, view: View, full: TargetFullError) -> set[str]:
+        stop_for(tx, view.evaluation, full.to_json())
+        return {"states"}
+
+    def _excuse_and_pause(self, tx: Transaction, view: View, full: TargetFullError) -> set[str]:
+        assert view.step.blames is not None
+        note(tx, view.step.blames, **{dealing.EXCUSED: True})
+        return self._pause(tx, view, full)
+
+    # -- the end
+
+    def _finish(self, view: View) -> set[str]:
+        # before the end is in the record: nobody looks after an evaluation that has ended
+        try:
+            self.indexing.write(view.evaluation)
+        except TargetFullError as full:
+            return self._wait(view, full)
+        return self._apply(view, self._end)
+
+    def _wait(self, view: View, full: TargetFullError) -> set[str]:
+        """The index cannot be written now: a pause like any other. It is tried again with every look."""
+        if self.desk.quiet.due(f"index of evaluation {view.evaluation.id}: {full.cause}"):
+            _log.warning("the index of evaluation %d waits: %s", view.evaluation.id, full.message)
+        if view.evaluation.state is EvaluationState.PAUSED:
+            return set()
+        self._apply(view, lambda tx, v: self._pause(tx, v, full))
+        return set()
+
+    def _end(self, tx: Transaction, view: View) -> set[str]:
+        evaluation, step = view.evaluation, view.step
+        assert step.state is not None
         if evaluation.state is EvaluationState.PAUSED and step.state is EvaluationState.SUCCEEDED:
-            _go_on(tx, evaluation.id)
+            go_on(tx, evaluation.id)
+            evaluation = replace(evaluation, state=EvaluationState.RUNNING)
+        good = step.state is EvaluationState.SUCCEEDED
+        again = f"Mend the cause, then `headway eval retry {evaluation.id}`; when it is in the code, evaluate anew."
         tx.evaluations.change(
             evaluation.id,
-            state=step.state,
+            state=check(EVALUATION_MOVES, evaluation.state, step.state),
             reason=step.reason,
-            remedy=""
-            if step.state is EvaluationState.SUCCEEDED
-            else f"Mend the cause, then `headway eval retry {evaluation.id}`; when it is in the code, evaluate anew.",
+            remedy="" if good else again,
             cause=None,
             ended_at=self.desk.now(),
         )
+        for run in view.look.runs.values():
+            if run.state in (RunState.QUEUED, RunState.HELD):
+                ask_to_stop(self.desk.services, tx, run, f"Evaluation {evaluation.id} has ended.")
+        return {"states", "run"}
 
-    def _deal(self, tx: Transaction, evaluation: Evaluation, cells: list[Cell]) -> None:
-        plan = evaluation.plan
-        spec = tx.runs.spec(plan["spec"])
-        assert spec is not None, f"spec {plan['spec']} is referred to and not there"
-        for number, part in enumerate(dealing.deal(cells, int(plan["workers"])), start=1):
-            run = tx.runs.add(
-                **new_run(
-                    project_id=evaluation.project_id,
-                    owner=OWNER,
-                    owner_id=evaluation.id,
-                    name=f"{evaluation.name} worker {number}",
-                    command=["python", "-m", "headway.script.worker", plan["worker"]],
-                    environment=plan.get("environment") or {},
-                    spec=spec.name,
-                    cpus=spec.cpus,
-                    memory_bytes=spec.memory_bytes,
-                    accelerators=spec.accelerators,
-                    accelerator_kind=spec.accelerator_kind,
-                    max_duration=plan.get("max_duration"),
-                    retries=int(plan.get("retries", 3)),
-                    snapshot_id=plan["snapshot_id"],
-                    datasets=plan.get("datasets") or [],
-                    work={"evaluation": evaluation.id, "round": evaluation.rounds + 1},
-                    submitted_by=evaluation.submitted_by,
-                    now=self.desk.now(),
-                )
-            )
-            tx.evaluations.deal([c.id for c in part], run.id)
-        tx.evaluations.change(evaluation.id, rounds=evaluation.rounds + 1)
+    # -- forecasts
 
-
-def new_run(*, now: float, **given: Any) -> dict[str, Any]:
-    """The fields of a run that an owner adds, with the rest at their beginning."""
-    return {
-        "state": RunState.QUEUED,
-        "reason": "",
-        "parameters": {},
-        "processes": 1,
-        "priority": 5,
-        "grace": 30.0,
-        "attempts": 0,
-        "losses": 0,
-        "key": None,
-        "created_at": now,
-        "started_at": None,
-        "ended_at": None,
-        "exit_code": None,
-        "cause": None,
-        "stop_at": None,
-        "stop_reason": "",
-        **given,
-    }
+    def _forecast(self, view: View) -> None:
+        """Says what the rest will take, and warns when it will not fit. Never a pause."""
+        evaluation, look = view.evaluation, view.look
+        valid, left = look.count(CellState.VALID), look.count(*dealing.OPEN_CELLS)
+        known, now = evaluation.forecast, time.monotonic()
+        if not due(known, valid, left) or (known and now < self._forecasts.get(evaluation.id, 0.0)):
+            return
+        self._forecasts[evaluation.id] = now + _FORECAST_SECONDS
+        services = self.desk.services
+        with services.store.read() as tx:
+            totals = tx.evaluations.totals(evaluation.id)
+            project = tx.people.project_by_id(evaluation.project_id).name
+        rooms = self._looks.at(("room", evaluation.id), lambda: targets.rooms(services, evaluation, project))
+        seen = totals.counts.get(CellState.VALID, 0)
+        if not isinstance(rooms, list) or not seen:
+            return
+        found = forecast(seen, totals.bytes, totals.files, left, rooms)
+        if not found["fits"] and (not known or known["fits"]):
+            _log.warning("evaluation %d may not fit: %s", evaluation.id, found["sentence"])
+        if found != known:
+            with self.desk.apply() as tx:
+                tx.evaluations.change(evaluation.id, forecast=found)
 
 
-def publish_index(folder: Any, cells: list[Cell], names: dict[int, str]) -> None:
-    """`index.jsonl` beside the outputs: one line a cell, enough to rebuild the record. Not counted by the quota."""
-    lines = [
-        json.dumps(
-            {
-                "cell": cell.id,
-                "checkpoint": names.get(cell.checkpoint_id),
-                "case": cell.case_id,
-                "key": cell.key,
-                "state": cell.state.value,
-                "score": cell.score,
-                "scores": cell.scores,
-                "path": cell.path,
-                "outputs": cell.outputs,
-                "publication": cell.publication,
-                "reason": cell.reason,
-            },
-            ensure_ascii=False,
-        )
-        for cell in cells
-    ]
-    publish_bytes(("\n".join(lines) + "\n").encode(), folder / "index.jsonl", kind="file")
+def _workers(tx: Transaction, number: int, owners: Collection[int | None]) -> dict[int, Run]:
+    """The workers that have not ended, and those that open cells were dealt to."""
+    living = {run.id: run for run in tx.runs.listing(owner=OWNER, owner_id=number, states=_OPEN_RUNS, limit=1000)}
+    others = [i for i in owners if i is not None and i not in living]
+    return living | {run.id: run for run in (tx.runs.many(others) if others else [])}
+
+
+def _by_state(view: View) -> dict[CellState, int]:
+    return {state: n for state in CellState if (n := view.look.count(state))}

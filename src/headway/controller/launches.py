@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headway.controller import deals
 from headway.controller.loop import Desk
 from headway.protocol import names
 from headway.protocol.exits import Cause, Exit
@@ -19,7 +20,6 @@ from headway.protocol.files import AttemptFolder, write_whole
 from headway.protocol.launch import Launch
 from headway.rules import checkpoints, compat, launching
 from headway.rules.records import Attempt, Checkpoint, Project, Run
-from headway.rules.states import CellState
 from headway.storage.full import from_oserror
 from headway.storage.publish import file_digest
 from headway.store.base import Transaction
@@ -34,7 +34,6 @@ MOMENT_SECONDS = 1.0
 TOUCHED_SECONDS = 2.0
 _HELPER = [sys.executable, "-I", "-m", "headway.helper"]
 _TRACKING = [sys.executable, "-I", "-m", "headway.helper.tracking"]
-_UNDEALT = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
 #: errnos of a machine that has too much to do, not of a run that cannot be started
 _BUSY = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
@@ -250,39 +249,7 @@ def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, f
         }
         if patterns
         else None,
-        "cells": _cells(desk, tx, run, folder) if run.owner == "evaluation" else None,
-    }
-
-
-def _cells(desk: Desk, tx: Transaction, run: Run, folder: AttemptFolder) -> dict[str, Any]:
-    assert run.owner_id is not None
-    evaluation = tx.evaluations.get(run.owner_id)
-    assert evaluation is not None
-    root, plan = desk.services.root, evaluation.plan
-    target = root / evaluation.path / "outputs"
-    cases = {case["id"]: case for case in plan["cases"]}
-    found = {c.id: c for c in tx.products.checkpoints(evaluation.job_id)}
-    deal = []
-    for cell in tx.evaluations.dealt(run.id, _UNDEALT):
-        checkpoint = found[cell.checkpoint_id]
-        deal.append(
-            {
-                "cell": cell.id,
-                "checkpoint": {"id": checkpoint.id, "name": checkpoint.name, "path": str(root / checkpoint.path)},
-                "case": cases[cell.case_id],
-                "key": cell.key,
-                "path": str((root / cell.path).relative_to(target)),
-            }
-        )
-    return {
-        "target": str(target),
-        "work": str(folder.work),
-        "outputs": plan["outputs"],
-        "score_file": plan["score_file"],
-        "score": plan["score"],
-        "tries": 2,
-        "resume_seconds": 1.0,
-        "deal": deal,
+        "cells": deals.plan(desk, tx, run, folder) if run.owner == "evaluation" else None,
     }
 
 

@@ -45,7 +45,9 @@ class Controller:
         # what must be quick has a thread of its own; what may copy files for a while has another
         self._seats = [
             Seat(self, [Nodes(self.desk), Reap(self.desk), Schedule(self.desk), Reclaims(self.desk)]),
-            Seat(self, [Evaluate(self.desk), Serve(self.desk), Bill(self.desk)]),
+            Seat(self, [Serve(self.desk), Bill(self.desk)]),
+            # an index of a hundred thousand cells takes seconds to write
+            Seat(self, [Evaluate(self.desk)]),
             Seat(self, [Register(self.desk), Retain(self.desk)]),
             # machines and feeds that are asked may take their time
             Seat(self, [Market(self.desk)]),

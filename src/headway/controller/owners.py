@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from headway.controller import evaluate
+from headway.controller import cell_events
 from headway.protocol import events
 from headway.rules.records import Attempt, Run
 from headway.store.base import Transaction
+
+
+def merged(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same events, fewer: those that can be taken in together are one."""
+    return cell_events.merged(events)
+
+
+def weight(event: dict[str, Any]) -> int:
+    """How much taking the event in takes, in plain events."""
+    return cell_events.weight(event)
 
 
 def take_in(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any], now: float) -> set[str]:
@@ -16,7 +27,7 @@ def take_in(tx: Transaction, run: Run, attempt: Attempt, event: dict[str, Any], 
     if kind == events.CHECKPOINT:
         return _checkpoint(tx, run, attempt, event)
     if run.owner == "evaluation" and run.owner_id is not None:
-        return evaluate.take_in(tx, run, event)
+        return cell_events.take_in(tx, run, event)
     if kind == events.LISTENING:
         tx.runs.change_attempt(attempt.id, address=str(event["address"]))
         return {"routes"}

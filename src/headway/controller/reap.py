@@ -106,14 +106,16 @@ class Reap(Loop):
         folder = AttemptFolder.of(self.desk.services.root, attempt.id)
         found: list[dict[str, Any]] = []
         cursors = list(attempt.cursors) + [0] * (len(attempt.placement) - len(attempt.cursors))
+        weight = 0
         for index, cursor in enumerate(cursors):
             while True:
-                if len(found) >= MOST_EVENTS:
+                if weight >= MOST_EVENTS:
                     # nobody else may be kept from writing for long: the others, and the end, are for the next look
                     ended = None
                     break
                 block, cursor = read_records(folder.node(index).events, cursor, EVENT_BYTES)
                 found += [{**event, "node": index} for event in block]
+                weight += sum(owners.weight(event) for event in block)
                 if cursor == cursors[index]:
                     break
                 cursors[index] = cursor
@@ -145,7 +147,7 @@ class Reap(Loop):
         run = tx.runs.get(attempt.run_id)
         assert run is not None
         topics: set[str] = set()
-        for event in seen.events:
+        for event in owners.merged(seen.events):
             # one that nobody can understand is left out, and the cursor moves on
             with self.desk.isolated(f"event {event.get('event')!r} of attempt {attempt.id}", tx):
                 after = self._event(tx, attempt, run, event)

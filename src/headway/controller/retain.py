@@ -14,6 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
+from headway.controller import follow
 from headway.controller.loop import Desk, Loop
 from headway.protocol import names
 from headway.protocol.files import AttemptFolder, read_json
@@ -68,8 +69,12 @@ class Retain(Loop):
         return bool(gone)
 
     def _protected(self, tx: Transaction, run_id: int, found: list[Checkpoint]) -> set[int]:
-        """Those that are evaluated, registered (what is served was), or resumed from by an attempt that lives."""
+        """Those evaluated or to be, registered (what is served was), or resumed from by an attempt that lives."""
         kept = tx.evaluations.evaluated_checkpoints(run_id) | tx.products.registered_checkpoints(run_id)
+        for number in tx.evaluations.active_ids():
+            # those that an evaluation is about to take in
+            if (evaluation := tx.evaluations.get(number)) is not None:
+                kept |= {c.id for c in follow.wanted(evaluation, run_id, found)}
         for attempt in tx.runs.attempts(run_id):
             if attempt.state is not AttemptState.ENDED:
                 resumed = self._resumed(attempt.id)

@@ -5,7 +5,7 @@ Eligible: endpoints that are not stopped.
 
 from __future__ import annotations
 
-from headway.controller.evaluate import new_run
+from headway.controller.deals import new_run
 from headway.controller.loop import Loop
 from headway.rules import serving
 from headway.rules.records import Endpoint, Revision

@@ -46,7 +46,7 @@ def main() -> int:
         if plan.get("cells"):
             from headway.helper.cells import Cells
 
-            cells = Cells(plan, voice)
+            cells = Cells(plan, voice, folder.name)
             cells.start(os.environ[names.HELPER])
     except Exception as error:
         voice.tell(error=reason(error))

@@ -26,15 +26,24 @@ class ClosedError(Exception):
 class Gate:
     """Shared by threads: PAUSED is told when the first of them waits, RESUMED when none does any more."""
 
-    def __init__(self, voice: Voice, seconds: float = 1.0) -> None:
-        """seconds: between looks at a full target."""
+    def __init__(self, voice: Voice, seconds: float = 1.0, hold: float | None = None) -> None:
+        """seconds: between looks at a full target. hold: waits no longer, says so (`held`) and closes; None: ever."""
         self._voice = voice
         self._seconds = seconds
+        self._hold = hold
         self._closed = threading.Event()
         self._lock = threading.Lock()
         #: waiting thread -> cause
         self._waiting: dict[int, str] = {}
         self._told: str | None = None
+        self._since: float | None = None
+        #: called once when the place is given back
+        self.on_held: Callable[[], None] = lambda: None
+
+    @property
+    def shut(self) -> bool:
+        """Whether somebody waits at it."""
+        return self._told is not None
 
     def close(self) -> None:
         """Whoever waits, or comes to wait, gets ClosedError."""
@@ -66,12 +75,25 @@ class Gate:
             raise ClosedError
 
     def _wait(self, full: TargetFullError) -> None:
+        now = time.monotonic()
         with self._lock:
+            if self._closed.is_set():
+                raise ClosedError
             self._waiting[threading.get_ident()] = full.cause
-            if self._told != full.cause:
-                self._told = full.cause
+            if self._told is None:
+                self._since = now
+            held = self._hold is not None and self._since is not None and now - self._since >= self._hold
+            if held:
+                self._voice.event(events.PAUSED, **full.to_json(), held=True)
+                self._voice.log("the target takes no writes for so long that this worker gives its place back")
+                self._closed.set()
+            elif self._told != full.cause:
                 self._voice.event(events.PAUSED, **full.to_json())
                 self._voice.log(f"paused ({full.cause}): {full.message} {full.remedy}")
+            self._told = full.cause
+        if held:
+            self.on_held()
+            raise ClosedError
 
     def _pass(self) -> None:
         with self._lock:

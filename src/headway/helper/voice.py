@@ -20,7 +20,8 @@ class Voice:
         self._lock = threading.Lock()
 
     def tell(self, **word: Any) -> None:
-        view = memoryview(json.dumps(word, ensure_ascii=False).encode() + b"\n")
+        # names of files may hold what is no UTF-8
+        view = memoryview(json.dumps(word, ensure_ascii=False).encode(errors="replace") + b"\n")
         with self._lock:
             try:
                 while view:

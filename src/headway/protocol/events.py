@@ -14,15 +14,17 @@ LAUNCHED = "launched"
 #: a checkpoint was checked: `name`, `path` (under the root), `step`, `epoch`, `metrics`, `bytes`, `sha256`, `format`,
 #: `valid`, `reason`, `files`, and where the script told it `save_seconds` and `blocked_seconds`
 CHECKPOINT = "checkpoint"
-#: a cell's output was published: `cell`, `publication`, `score`, `scores`, `outputs` [{name, bytes, sha256, kind}],
-#: `path`, `seconds`; or `found` true when it had been published before and was verified again
-CELL = "cell"
-#: a cell was tried and gave nothing valid: `cell`, `reason`
+#: cells whose outputs were published: `cells` [{`cell`, `publication`, `score`, `scores`, `outputs` [{name, bytes,
+#: sha256, kind, ...facts}], `path` (under the root, or absolute), `seconds`, `bytes`, `files`, `found` (true when it
+#: had been published before and was verified again)}]
+CELLS = "cells"
+#: cells that have been worked on for half a second: `cells` [ids]
+CELLS_STARTED = "cells_started"
+#: a cell gave nothing valid, and its tries are used up: `cell`, `reason`, `cause` (exit, exception, timeout, killed,
+#: invalid_output, no_score, load, check, scorer), `tries`
 CELL_INVALID = "cell_invalid"
-#: a cell is being worked on: `cell`
-CELL_STARTED = "cell_started"
-#: a target is full: `cause` (no_space, no_inodes, over_quota, read_only, no_permission, io_error), `path`, `message`,
-#: `remedy`, `figures`
+#: a target is full: `cause` (no_space, no_inodes, over_quota, read_only, no_permission, io_error, ...), `path`,
+#: `message`, `remedy`, `figures`; `held` true when the worker gives its place back and ends
 PAUSED = "paused"
 #: the cause is gone
 RESUMED = "resumed"

@@ -46,30 +46,43 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> int | None:
+    """None: there is no such process. Raises OSError when that cannot be told, as without a free descriptor."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # the command may hold spaces and brackets: what follows the last bracket is field 3 on
             fields = file.read().rpartition(b")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] == b"Z" else int(fields[19])
 
 
 def of(pid: int) -> Identity | None:
-    """The identity of the process that has `pid` now; None when there is none (or only its zombie)."""
+    """The identity of the process that has `pid` now; None when there is none (or only its zombie). Raises OSError."""
     started = _started(pid)
     return None if started is None else Identity(pid, started, _boot())
 
 
+_own: Identity | None = None
+
+
 def own() -> Identity:
-    found = of(os.getpid())
-    assert found is not None
-    return found
+    """Of this process. Raises OSError the first time, at most."""
+    global _own
+    if _own is None or _own.pid != os.getpid():
+        _own = of(os.getpid())
+    assert _own is not None
+    return _own
 
 
 def alive(identity: Identity) -> bool:
-    """Whether exactly this process still runs; a process that took over its id does not count."""
-    return of(identity.pid) == identity
+    """Whether exactly this process still runs; a process that took over its id does not count.
+
+    True where it cannot be told: what belongs to the living must not be taken away.
+    """
+    try:
+        return of(identity.pid) == identity
+    except OSError:
+        return True
 
 
 def send_signal(identity: Identity, number: int) -> bool:

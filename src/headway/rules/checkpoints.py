@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from headway.rules.records import Cell, Checkpoint
 from headway.rules.states import CellState
@@ -23,12 +24,23 @@ def newest(found: Sequence[Checkpoint]) -> Checkpoint | None:
     return max((c for c in found if usable(c)), key=order, default=None)
 
 
-def best(found: Sequence[Checkpoint], cells: Sequence[Cell], case: str) -> tuple[Checkpoint, float] | None:
-    """The usable checkpoint with the highest score in `case`, and that score; the earlier one of two alike."""
-    scores = {
-        c.checkpoint_id: c.score
-        for c in cells
-        if c.case_id == case and c.state == CellState.VALID and c.score is not None
-    }
-    scored = [(c, scores[c.id]) for c in found if usable(c) and c.id in scores]
-    return max(scored, key=lambda pair: (pair[1], -pair[0].id), default=None)
+def best(
+    found: Sequence[Checkpoint], cells: Sequence[Cell], case: str | None, better: str = "higher"
+) -> tuple[Checkpoint, float] | None:
+    """The usable checkpoint with the best score in `case`, or with the best mean over all cases, and that score.
+
+    Repeats of a case are averaged first. Only those with the most cases count: one that has the easy cases alone must
+    not win. Of two alike the earlier one.
+    """
+    scores: dict[int, dict[str, list[float]]] = {}
+    for cell in cells:
+        if cell.state == CellState.VALID and cell.score is not None and case in (None, cell.case_id):
+            scores.setdefault(cell.checkpoint_id, {}).setdefault(cell.case_id, []).append(cell.score)
+    most = max((len(scores[c.id]) for c in found if usable(c) and c.id in scores), default=0)
+    sign = -1 if better == "lower" else 1
+    scored = [
+        (c, fmean(fmean(values) for values in scores[c.id].values()))
+        for c in found
+        if usable(c) and len(scores.get(c.id, ())) == most > 0
+    ]
+    return max(scored, key=lambda pair: (sign * pair[1], -pair[0].id), default=None)

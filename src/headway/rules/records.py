@@ -301,10 +301,11 @@ class Evaluation:
     reason: str
     #: what to do about a pause
     remedy: str
-    #: a pause's cause: no_space, no_inodes, over_quota, read_only, no_permission, io_error
+    #: a pause's cause: no_space, no_inodes, over_quota, read_only, no_permission, io_error, ...
     cause: str | None
-    job_id: int
-    #: worker, outputs, score, spec, workers, snapshot_id: see `rules.cells.Plan`
+    #: the first of `jobs`
+    job_id: int | None
+    #: the request with snapshot and datasets pinned; see `services.evaluation_requests`
     plan: Json
     #: how often it paused
     pauses: int
@@ -316,6 +317,18 @@ class Evaluation:
     submitted_by: int
     created_at: float
     ended_at: float | None
+    #: jobs whose checkpoints it evaluates
+    jobs: list[int] = field(default_factory=list)
+    #: of what was asked for and the keys of its cells: asked for again, it is the same evaluation
+    digest: str = ""
+    #: takes each new valid checkpoint of the jobs
+    follow: bool = False
+    #: absolute folder that the user gave for its outputs; None: its own, see `rules.cells.outputs_folder`
+    target: str | None = None
+    #: {} or {"cells", "bytes", "files", "needed_bytes", "needed_files", "fits": bool, "sentence"}
+    forecast: Json = field(default_factory=dict)
+    #: side_by_side, spare or after_training
+    policy: str = "side_by_side"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,9 +344,9 @@ class Cell:
     run_id: int | None
     score: float | None
     scores: Json
-    #: [{"name", "bytes", "sha256", "kind"}]
+    #: [{"name", "bytes", "sha256", "kind", ...what the kind's check told}]
     outputs: list[Json]
-    #: under the root
+    #: under the root, or absolute where its evaluation's outputs are elsewhere
     path: str
     #: id of the publication that made it valid
     publication: str | None
@@ -343,6 +356,15 @@ class Cell:
     reason: str
     seconds: float | None
     ended_at: float | None
+    #: folder name of its checkpoint, unique in the evaluation
+    row: str = ""
+    repeat: int = 0
+    #: of all that is published
+    bytes: int = 0
+    files: int = 0
+    #: what a failure is grouped by ("exit", "exception", "timeout", "killed", "invalid_output", "no_score", "load",
+    #: "check", "damaged"), or "adopted"
+    cause: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,8 @@ EVALUATION_MOVES: dict[EvaluationState, frozenset[EvaluationState]] = {
         {EvaluationState.PAUSED, EvaluationState.SUCCEEDED, EvaluationState.FAILED, EvaluationState.STOPPED}
     ),
     EvaluationState.PAUSED: frozenset({EvaluationState.RUNNING, EvaluationState.FAILED, EvaluationState.STOPPED}),
-    EvaluationState.SUCCEEDED: frozenset(),
+    # an output was found damaged
+    EvaluationState.SUCCEEDED: frozenset({EvaluationState.RUNNING, EvaluationState.FAILED}),
     EvaluationState.FAILED: frozenset({EvaluationState.RUNNING}),
     EvaluationState.STOPPED: frozenset({EvaluationState.RUNNING}),
 }
@@ -137,7 +138,7 @@ CELL_MOVES: dict[CellState, frozenset[CellState]] = {
     CellState.WAITING: frozenset({CellState.RUNNING, CellState.VALID, CellState.INVALID}),
     CellState.RUNNING: frozenset({CellState.WAITING, CellState.VALID, CellState.INVALID}),
     # only a failed verification of its files takes a valid cell back
-    CellState.VALID: frozenset({CellState.INVALID}),
+    CellState.VALID: frozenset({CellState.INVALID, CellState.WAITING}),
     CellState.INVALID: frozenset({CellState.WAITING, CellState.RUNNING, CellState.VALID}),
 }
 

@@ -1,22 +1,23 @@
-"""`python -m headway.script.worker FILE.py:CLASS`: runs an evaluation's cells with the user's own class.
+"""`python -m headway.script.worker`: runs an evaluation's cells, as the helper beside it deals them.
 
-The class has `load(checkpoint)`, called when the checkpoint changes, and `run(case, out)`, which writes the case's
-outputs into the folder `out`. What a cell raises is its own failure; the worker goes on with the next.
+With the user's own class, which has `load(checkpoint)`, called when the checkpoint changes, and `run(case, out)`, which
+writes the case's outputs into the folder `out`; or with a command for each cell. What fails is that cell's own failure:
+the user's code lives in a child (`cell_child`), and this process outlives whatever that does.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import socket
-import sys
 import time
-import traceback
-from pathlib import Path
-from typing import Any
 
 from headway.protocol import names
+from headway.script.cell_runs import ClassRuns, CommandRuns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Helper:
@@ -37,7 +38,8 @@ class Helper:
                     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                     connection.connect(self._address)
                     self._stream = connection.makefile("rwb")
-                self._stream.write(json.dumps(word, ensure_ascii=False).encode() + b"\n")
+                    deadline = time.monotonic() + self.PATIENCE
+                self._stream.write(json.dumps(word).encode() + b"\n")
                 self._stream.flush()
                 if line := self._stream.readline():
                     answer: dict[str, Any] = json.loads(line)
@@ -51,46 +53,22 @@ class Helper:
             time.sleep(0.1)
 
 
-def load_class(entry: str) -> Any:
-    """The class that `FILE.py:CLASS` or `module:CLASS` names. Ends the process with one sentence when there is none."""
-    where, _, name = entry.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        if where.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-            if spec is None or spec.loader is None or not Path(where).exists():
-                raise SystemExit(f"{entry!r}: there is no file {where!r} in the code")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = module
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(where)
-        return getattr(module, name)
-    except AttributeError:
-        raise SystemExit(f"{entry!r}: {where!r} has no class {name!r}") from None
-
-
 def main() -> None:
-    worker = load_class(sys.argv[1])()
+    """Raises SystemExit with one sentence when no cell can be run, or none is worth it any more."""
     helper = Helper(os.environ[names.HELPER])
-    loaded: str | None = None
-    while not (answer := helper.ask(op="next")).get("done"):
-        cell = answer["cell"]
-        began = time.monotonic()
-        try:
-            if loaded != cell["checkpoint"]["path"]:
-                loaded = None
-                worker.load(cell["checkpoint"]["path"])
-                loaded = cell["checkpoint"]["path"]
-            worker.run(cell["case"], cell["out"])
-        except Exception as error:
-            traceback.print_exc()
-            number = error.errno if isinstance(error, OSError) else None
-            helper.ask(op="failed", cell=cell["cell"], reason=f"{type(error).__name__}: {error}", errno=number)
-            continue
-        said = helper.ask(op="publish", cell=cell["cell"], seconds=round(time.monotonic() - began, 4))
-        word = "valid" if said.get("ok") else f"not valid: {said.get('reason')}"
-        print(f"{cell['path']}: {word}", flush=True)
+    hello = helper.ask(op="hello")
+    runs = (ClassRuns if hello.get("worker") else CommandRuns)(hello)
+    try:
+        answer = helper.ask(op="next")
+        while cell := answer.get("cell"):
+            word = runs.one(cell)
+            answer = helper.ask(op="next", **word)
+            for note in answer.get("notes") or []:
+                print(note.encode(errors="replace").decode(), flush=True)
+    finally:
+        runs.close()
+    if answer.get("end"):
+        raise SystemExit(answer["end"])
 
 
 if __name__ == "__main__":

@@ -113,27 +113,28 @@ def _checkpoint(tx: Transaction, home: Project, job: Run, request: ModelRequest)
             what = "is not valid" if not chosen.valid else "is not there any more"
             raise RefusedError(f"Checkpoint {chosen.name} {what}: {chosen.reason}", "Choose another.")
         return chosen, {}
-    if request.evaluation is None or request.case is None:
+    if request.evaluation is None:
         raise UsageError(
-            'checkpoint: "best" needs to know by what.', "Give `evaluation` and `case`, or name a checkpoint."
+            'checkpoint: "best" needs to know by what.',
+            "Give `evaluation`, and `case` where one alone decides; or name a checkpoint.",
         )
     evaluation = evaluations.find(tx, home, request.evaluation)
-    if evaluation.job_id != job.id:
-        raise UsageError(
-            f"Evaluation {evaluation.id} is of job {evaluation.job_id}, not {job.id}.", "Give one of the same job."
-        )
+    if job.id not in evaluation.jobs:
+        of = ", ".join(map(str, evaluation.jobs))
+        raise UsageError(f"Evaluation {evaluation.id} is of job {of}, not {job.id}.", "Give one of the same job.")
     cases = [c["id"] for c in evaluation.plan["cases"]]
-    if request.case not in cases:
+    if request.case is not None and request.case not in cases:
         near = nearest(request.case, cases)
         raise NotFoundError(
             f"Evaluation {evaluation.id} has no case {request.case!r}.", f"Did you mean {near}?" if near else ""
         )
-    best = checkpoint_rules.best(found, tx.evaluations.cells(evaluation.id), request.case)
+    better = str(evaluation.plan.get("better", "higher"))
+    best = checkpoint_rules.best(found, tx.evaluations.cells(evaluation.id), request.case, better)
     if best is None:
-        raise RefusedError(
-            f"No checkpoint has a score in case {request.case} of evaluation {evaluation.id}.", "Wait until one has."
-        )
-    return best[0], {"evaluation": evaluation.id, "case": request.case, "score": best[1]}
+        where = f"in case {request.case} of" if request.case is not None else "in"
+        raise RefusedError(f"No checkpoint has a score {where} evaluation {evaluation.id}.", "Wait until one has.")
+    chosen_by = {"evaluation": evaluation.id, "score": best[1]}
+    return best[0], chosen_by if request.case is None else {**chosen_by, "case": request.case}
 
 
 def find(tx: Transaction, home: Project, name: str) -> Model:

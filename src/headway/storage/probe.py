@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.storage.full import TargetFullError, free, from_oserror
+from headway.storage import diskquota
+from headway.storage.full import TargetFullError, free, from_oserror, no_space, over_quota
 from headway.storage.quota import ProjectQuota
 
 #: what the real write writes
@@ -26,8 +27,8 @@ def probe(
 ) -> Figures:
     """Checks that `files` files with `bytes` bytes in all can be written in `folder` (made when missing).
 
-    quota: must take them too, beside what others have reserved. write: also writes 4 KiB there with fsync and removes
-    them again. Raises TargetFullError with the first cause found, or OSError.
+    Quotas of the file system must take them too, and so must `quota`, beside what others have reserved. write: also
+    writes 4 KiB there with fsync and removes them again. Raises TargetFullError with the first cause found, or OSError.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,12 +41,13 @@ def probe(
             raise
         raise full from error
     figures = {"free_bytes": space, "free_files": inodes, "needed_bytes": bytes, "needed_files": files}
-    if bytes > space:
-        message = f"{folder} has {space} bytes free; {bytes} are needed."
-        raise TargetFullError("no_space", folder, message, figures=figures)
     if inodes is not None and files > inodes:
         message = f"{folder} has {inodes} inodes free; {files} are needed."
         raise TargetFullError("no_inodes", folder, message, figures=figures)
+    if bytes > space:
+        raise no_space(folder, figures, f"{folder} has {space} bytes free; {bytes} are needed.", bytes)
+    if diskquota.over(folder, bytes, files) is not None:
+        raise over_quota(folder, figures, (bytes, files))
     if quota is not None:
         quota.check(bytes, files)
     return Figures(space, inodes)
@@ -55,10 +57,13 @@ def _write(folder: Path) -> None:
     name = folder / f".probe.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        view = memoryview(_SAMPLE)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
+        try:
+            view = memoryview(_SAMPLE)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+        finally:
+            # some file systems tell only now that they have no room
+            os.close(fd)
     finally:
-        os.close(fd)
         os.unlink(name)

@@ -12,30 +12,42 @@ removed), `verify.InvalidError` when the source is not what it should be, and OS
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.protocol import identity
-from headway.storage import verify
-from headway.storage.full import from_oserror
+from headway.storage import verify, writing
+from headway.storage.full import full_of
 from headway.storage.probe import probe
 from headway.storage.quota import MANIFEST, ProjectQuota
 from headway.storage.verify import InvalidError
+from headway.storage.writing import Signature, file_digest, signature, sweep_temporaries, sync_folder
 
-_BLOCK = 1 << 20
-#: ioctl that makes a copy share the blocks of its source (btrfs, XFS)
-_FICLONE = 0x40049409
-_SUFFIX = ".publishing.tmp"
-#: inode, size, mtime in ns: another file, or the same written to, has another one
-Signature = tuple[int, int, int]
+__all__ = [
+    "Publication",
+    "Published",
+    "Signature",
+    "content_digest",
+    "file_digest",
+    "found_folder",
+    "manifest_bytes",
+    "publish_bytes",
+    "publish_checked",
+    "publish_file",
+    "publish_folder",
+    "publish_tree",
+    "published_key",
+    "remove",
+    "signature",
+    "sweep_temporaries",
+    "sync_folder",
+    "verify_folder",
+]
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,21 @@ class Published:
     bytes: int
     sha256: str
     kind: str
+    #: what its check told
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As events, records and output.json have it: the facts beside the rest, which they never hide."""
+        own = {"name": self.name, "bytes": self.bytes, "sha256": self.sha256, "kind": self.kind}
+        return {**own, **{k: v for k, v in self.facts.items() if k not in own}}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Published:
+        """Raises KeyError or TypeError."""
+        if not isinstance(raw, Mapping):
+            raise TypeError("a file is no JSON object")
+        facts = {k: v for k, v in raw.items() if k not in ("name", "bytes", "sha256", "kind")}
+        return cls(raw["name"], raw["bytes"], raw["sha256"], raw["kind"], facts)
 
 
 @dataclass(frozen=True)
@@ -61,8 +88,8 @@ class Publication:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def outputs(self) -> list[dict[str, Any]]:
-        """[{"name", "bytes", "sha256", "kind"}], as events have it."""
-        return [asdict(f) for f in self.files]
+        """[{"name", "bytes", "sha256", "kind", ...facts}], as events have it."""
+        return [f.to_json() for f in self.files]
 
 
 def publish_file(
@@ -96,8 +123,8 @@ def publish_file(
     announce(digest)
 
     def write(temporary: Path) -> None:
-        if before != settled or not _share(source, temporary, before):
-            _copy(source, temporary, digest, mode)
+        if before != settled or not writing.share(source, temporary, before):
+            writing.copy(source, temporary, digest, mode)
 
     return _publish_one(target, published, write, quota)
 
@@ -110,7 +137,7 @@ def publish_bytes(
     published = Publication(digest[:32], [Published(target.name, len(content), digest, kind)])
 
     def write(temporary: Path) -> None:
-        _write(temporary, content, mode)
+        writing.write(temporary, content, mode)
         verify.check(temporary, kind)
 
     return _publish_one(target, published, write, quota)
@@ -134,7 +161,7 @@ def publish_folder(
     if there:
         return there
     files = [_checked(staging, output) for output in outputs]
-    return _publish_checked(staging, target, files, manifest, quota)
+    return publish_checked(staging, target, files, manifest, quota)
 
 
 def publish_tree(
@@ -155,7 +182,7 @@ def publish_tree(
     announce(key)
     if published_key(target) == key and (there := found_folder(target, key)):
         return there
-    return _publish_checked(staging, target, files, {"key": key}, quota)
+    return publish_checked(staging, target, files, {"key": key}, quota)
 
 
 def content_digest(files: Sequence[Published]) -> str:
@@ -167,7 +194,9 @@ def content_digest(files: Sequence[Published]) -> str:
 def published_key(target: Path) -> Any:
     """The key under which the folder at `target` says that it was published; None when it says none. Not verified."""
     try:
-        return json.loads((target / MANIFEST).read_bytes())["manifest"]["key"]
+        with full_of(target.parent):
+            note = (target / MANIFEST).read_bytes()
+        return json.loads(note)["manifest"]["key"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -176,41 +205,46 @@ def remove(target: Path, *, quota: ProjectQuota | None, still: Callable[[], bool
     """Takes a published file or folder away, at once and whole, and gives its bytes back to the quota.
 
     still: asked while nobody else can publish there; False leaves it. False when nothing was removed. A kill leaves
-    it in place, or only a temporary that is swept. Raises OSError.
+    it in place, or only a temporary that is swept.
     """
-    if not os.path.lexists(target):
-        return False
-    with _reserved(quota, target, 0, 0), _temporary(target) as old, _alone(target.parent):
-        if not still() or not os.path.lexists(target):
+    with full_of(target.parent):
+        if not writing.there(target):
             return False
-        os.rename(target, old)
-        sync_folder(target.parent)
+        with _reserved(quota, target, 0, 0), writing.temporary(target) as old, writing.alone(target.parent):
+            if not still() or not writing.there(target):
+                return False
+            os.rename(target, old)
+            sync_folder(target.parent)
     return True
 
 
-def _publish_checked(
+def publish_checked(
     staging: Path, target: Path, files: list[Published], manifest: dict[str, Any], quota: ProjectQuota | None
 ) -> Publication:
+    """Publishes copies of `files` of `staging`, which were checked before, as the folder `target`.
+
+    Raises InvalidError where one has other bytes by now.
+    """
     publication = Publication(os.urandom(16).hex(), files, manifest=manifest)
-    note = _note(publication)
+    note = manifest_bytes(publication)
     size = sum(f.bytes for f in files) + len(note)
-    with _full(target.parent), _reserved(quota, target, size, len(files) + 1):
+    with _made(target.parent), _reserved(quota, target, size, len(files) + 1):
         probe(target.parent, bytes=size, files=len(files) + 2, write=False)
-        with _temporary(target) as temporary:
+        with writing.temporary(target) as temporary:
             temporary.mkdir(mode=0o755)
             for file in files:
                 place = temporary / file.name
                 place.parent.mkdir(parents=True, exist_ok=True)
-                _copy(staging / file.name, place, file.sha256, 0o644)
+                writing.copy(staging / file.name, place, file.sha256, 0o644)
                 if place.parent != temporary:
                     sync_folder(place.parent)
-            _write(temporary / MANIFEST, note, 0o644)
+            writing.write(temporary / MANIFEST, note, 0o644)
             sync_folder(temporary)
-            with _alone(target.parent):
+            with writing.alone(target.parent):
                 there = found_folder(target, manifest.get("key"))
                 if there:
                     return there
-                with _aside(target):
+                with writing.aside(target):
                     os.rename(temporary, target)
                     sync_folder(target.parent)
     return publication
@@ -220,7 +254,7 @@ def verify_folder(target: Path) -> Publication:
     """The publication that stands at `target`, every file read and compared. Raises InvalidError or OSError."""
     try:
         note = json.loads((target / MANIFEST).read_bytes())
-        files = [Published(f["name"], f["bytes"], f["sha256"], f["kind"]) for f in note["files"]]
+        files = [Published.from_json(f) for f in note["files"]]
         publication = Publication(str(note["id"]), files, found=True, manifest=dict(note["manifest"]))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InvalidError("Nothing was published there.") from error
@@ -240,47 +274,16 @@ def verify_folder(target: Path) -> Publication:
 
 
 def found_folder(target: Path, key: Any = None) -> Publication | None:
-    """What stands at `target` when it verifies and was published with this key; else None."""
+    """What stands at `target` when it verifies and was published with this key; else None.
+
+    Where it cannot be looked at, that is no None: what is finished would be made once more.
+    """
     try:
-        publication = verify_folder(target)
+        with full_of(target.parent):
+            publication = verify_folder(target)
     except InvalidError:
         return None
     return publication if publication.manifest.get("key") == key else None
-
-
-def sweep_temporaries(folder: Path, older_than: float = 3600.0) -> int:
-    """Removes what publishers that died left under `folder`; how many.
-
-    A temporary whose publisher was of this boot goes when that process is gone; others when `older_than` seconds old.
-    """
-    swept = 0
-    boot = identity.own().boot
-    for at, folders, files in os.walk(folder):
-        for name in [n for n in [*folders, *files] if n.startswith(".") and n.endswith(_SUFFIX)]:
-            path = Path(at, name)
-            if _abandoned(path, boot, older_than):
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-                    swept += 1
-        folders[:] = [n for n in folders if not n.endswith(_SUFFIX)]
-    return swept
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content, hexadecimal."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 # -- inside
@@ -291,11 +294,11 @@ def _publish_one(target: Path, published: Publication, write: Any, quota: Projec
     there = Publication(published.id, published.files, found=True, facts=published.facts)
     if _stands(target, file):
         return there
-    with _full(target.parent), _reserved(quota, target, file.bytes, 1):
+    with _made(target.parent), _reserved(quota, target, file.bytes, 1):
         probe(target.parent, bytes=file.bytes, files=1, write=False)
-        with _temporary(target) as temporary:
+        with writing.temporary(target) as temporary:
             write(temporary)
-            with _alone(target.parent):
+            with writing.alone(target.parent):
                 if _stands(target, file):
                     return there
                 os.rename(temporary, target)
@@ -305,7 +308,8 @@ def _publish_one(target: Path, published: Publication, write: Any, quota: Projec
 
 def _stands(target: Path, file: Published) -> bool:
     try:
-        return target.stat().st_size == file.bytes and file_digest(target) == file.sha256
+        with full_of(target.parent):
+            return target.stat().st_size == file.bytes and file_digest(target) == file.sha256
     except FileNotFoundError:
         return False
 
@@ -322,141 +326,22 @@ def _checked(staging: Path, output: dict[str, str]) -> Published:
         raise InvalidError(f"{name}: {error.reason}", unfinished=error.unfinished) from error
 
 
-def _note(publication: Publication) -> bytes:
-    files = [asdict(f) for f in publication.files]
+def manifest_bytes(publication: Publication) -> bytes:
+    """The content of a folder's output.json."""
+    files = publication.outputs()
     note = {"id": publication.id, "at": time.time(), "manifest": publication.manifest, "files": files}
-    return json.dumps(note, ensure_ascii=False, indent=1).encode() + b"\n"
-
-
-def signature(path: Path) -> Signature:
-    """(inode, size, mtime in ns). Raises InvalidError when there is no such file."""
-    try:
-        found = path.stat()
-    except FileNotFoundError as error:
-        raise InvalidError("There is no such file.") from error
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return json.dumps(note, ensure_ascii=False).encode() + b"\n"
 
 
 @contextlib.contextmanager
-def _full(folder: Path) -> Iterator[None]:
-    try:
+def _made(folder: Path) -> Iterator[None]:
+    """The folder is there, and what hinders is told apart."""
+    with full_of(folder):
         folder.mkdir(parents=True, exist_ok=True)
         yield
-    except OSError as error:
-        full = from_oserror(error, folder)
-        if full is None:
-            raise
-        raise full from error
 
 
 def _reserved(
     quota: ProjectQuota | None, target: Path, size: int, files: int
 ) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if quota is None else quota.reserve(target, size, files)
-
-
-@contextlib.contextmanager
-def _temporary(target: Path) -> Iterator[Path]:
-    """A name beside `target` that tells whose it is; nothing is left there afterwards."""
-    me = identity.own()
-    owner = f"{me.boot[:8]}-{me.pid}-{me.started}-{os.urandom(4).hex()}"
-    path = target.with_name(f".{target.name[:80]}.{owner}{_SUFFIX}")
-    try:
-        yield path
-    finally:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
-
-
-def _abandoned(path: Path, boot: str, older_than: float) -> bool:
-    owner = path.name.removesuffix(_SUFFIX).rpartition(".")[2].split("-")
-    try:
-        if owner[0] == boot[:8]:
-            return not identity.alive(identity.Identity(int(owner[1]), int(owner[2]), boot))
-        return time.time() - path.lstat().st_mtime > older_than
-    except (OSError, ValueError, IndexError):
-        return False
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One publisher at a time between the look and the rename. Where folders cannot be locked, the rename decides."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def _aside(target: Path) -> Iterator[None]:
-    """Takes what is damaged out of the way of a rename, puts it back when that fails, removes it when it does not."""
-    with _temporary(target) as old:
-        there = os.path.lexists(target)
-        if there:
-            os.rename(target, old)
-        try:
-            yield
-        except OSError:
-            if there:
-                os.rename(old, target)
-            raise
-
-
-def _copy(source: Path, target: Path, digest: str, mode: int) -> None:
-    """A synced copy whose content has the digest. Raises InvalidError when the source has changed."""
-    found = hashlib.sha256()
-    with open(source, "rb") as file:
-        fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        try:
-            cloned = _clone(file.fileno(), fd)
-            with open(fd, "rb", closefd=False) if cloned else contextlib.nullcontext(file) as origin:
-                while block := origin.read(_BLOCK):
-                    found.update(block)
-                    if not cloned:
-                        _write_all(fd, block)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    if found.hexdigest() != digest:
-        raise InvalidError("It is still being written.", unfinished=True)
-
-
-def _share(source: Path, target: Path, expected: Signature) -> bool:
-    """Makes `target` another name of the source file; False where that cannot be."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:
-        return False
-    if signature(target) == expected:
-        return True
-    target.unlink()
-    return False
-
-
-def _clone(source: int, target: int) -> bool:
-    try:
-        fcntl.ioctl(target, _FICLONE, source)
-        return True
-    except OSError:
-        return False
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        _write_all(fd, content)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _write_all(fd: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]

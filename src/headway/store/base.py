@@ -89,6 +89,12 @@ class Store(ABC):
             raise ConflictError(str(error.orig)) from error
 
     @contextmanager
+    def migrating(self) -> Iterator[Transaction]:
+        """`begin` for a change of the tables themselves, which may take away and bring back what others refer to."""
+        with self.begin() as tx:
+            yield tx
+
+    @contextmanager
     def read(self) -> Iterator[Transaction]:
         with self._begin(write=False) as connection:
             yield Transaction(connection)

@@ -85,7 +85,7 @@ def upgrade(store: Store) -> bool:
     """
     if at_head(store):
         return False
-    with store.begin() as tx:
+    with store.migrating() as tx:
         connection = tx.connection
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from headway.store.base import Store
+from headway.store.base import ConflictError, Store, Transaction
 
 #: seconds for which a writer waits for the others
 _PATIENCE = 30
@@ -52,6 +52,28 @@ class SqliteStore(Store):
                     connection.exec_driver_sql("ROLLBACK")
                 raise
             connection.exec_driver_sql("COMMIT")
+
+    @contextmanager
+    def migrating(self) -> Iterator[Transaction]:
+        """A table is changed by copying it: references to it are looked at when all is done, and not at each step."""
+        with self.engine.connect() as connection:
+            # within a transaction this would do nothing
+            connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+            try:
+                with self._turn():
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                    try:
+                        yield Transaction(connection)
+                        if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                            raise ConflictError(
+                                f"table {broken[0]}: a row refers to one of {broken[2]} that is not there"
+                            )
+                    except BaseException:
+                        connection.exec_driver_sql("ROLLBACK")
+                        raise
+                    connection.exec_driver_sql("COMMIT")
+            finally:
+                connection.exec_driver_sql("PRAGMA foreign_keys=ON")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

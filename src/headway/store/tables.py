@@ -309,7 +309,7 @@ evaluations = sa.Table(
     _text("reason"),
     _text("remedy"),
     _text("cause", nullable=True),
-    _ref("job_id", "runs.id"),
+    _ref("job_id", "runs.id", nullable=True),
     _json("plan"),
     _int("pauses"),
     _int("rounds"),
@@ -318,8 +318,20 @@ evaluations = sa.Table(
     _ref("submitted_by", "users.id"),
     _time("created_at"),
     _time("ended_at", nullable=True),
+    _json("jobs"),
+    _text("digest"),
+    _flag("follow"),
+    _text("target", nullable=True),
+    _json("forecast"),
+    _text("policy"),
     sa.UniqueConstraint("project_id", "key"),
 )
+# asked for again as it was, it is the same one
+_digest_text = sa.text("digest <> ''")
+sa.Index(
+    "ix_evaluations_digest", evaluations.c.project_id, evaluations.c.digest, unique=True,
+    sqlite_where=_digest_text, postgresql_where=_digest_text,
+)  # fmt: skip
 
 cells = sa.Table(
     "cells",
@@ -341,9 +353,22 @@ cells = sa.Table(
     _text("reason"),
     _number("seconds", nullable=True),
     _time("ended_at", nullable=True),
-    sa.UniqueConstraint("evaluation_id", "checkpoint_id", "case_id"),
+    _text("row"),
+    _int("repeat"),
+    _int("bytes"),
+    _int("files"),
+    _text("cause", nullable=True),
+    sa.UniqueConstraint("evaluation_id", "checkpoint_id", "case_id", "repeat"),
     sa.Index("ix_cells_state", "evaluation_id", "state"),
 )
+_valid_text = sa.text("state = 'valid'")
+# with the evaluation and the state, so that what is done is told from the index alone
+sa.Index(
+    "ix_cells_key", cells.c.key, cells.c.evaluation_id, cells.c.state,
+    sqlite_where=_valid_text, postgresql_where=_valid_text,
+)  # fmt: skip
+_dealt_text = sa.text("run_id IS NOT NULL")
+sa.Index("ix_cells_run", cells.c.run_id, sqlite_where=_dealt_text, postgresql_where=_dealt_text)
 
 models = sa.Table(
     "models",

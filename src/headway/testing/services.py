@@ -9,13 +9,14 @@ from headway.protocol.files import AttemptFolder, LogLine
 from headway.rules.access import Caller, Role
 from headway.rules.records import Checkpoint, Run, Snapshot
 from headway.rules.states import AttemptState, RunState
-from headway.services import first_start
+from headway.services import evaluations, first_start
 from headway.services.context import Services
 from headway.storage.objects import open_objects
 from headway.store import migrate
 from headway.store.base import Store
 from headway.store.sqlite import SqliteStore
 from headway.testing.stores import attempt_values
+from headway.wire.evaluations import EvaluationRequest, EvaluationView
 
 CODE = "c" * 64
 
@@ -77,6 +78,15 @@ def add_checkpoint(ctx: Services, run_id: int, name: str, **changes: Any) -> Che
     }  # fmt: skip
     with ctx.store.begin() as tx:
         return tx.products.put_checkpoint(run_id=run_id, name=name, **{**values, **changes})
+
+
+def evaluate(ctx: Services, who: Caller, *of_jobs: int, **values: Any) -> EvaluationView:
+    """An evaluation of the jobs on two cases with a score each."""
+    usual: dict[str, Any] = {
+        "name": "e", "jobs": list(of_jobs), "cases": [{"id": "clean"}, {"id": "noise", "parameters": {"s": 1}}],
+        "worker": "evaluate.py:Digits", "outputs": [{"name": "score.json", "kind": "json"}], "snapshot": CODE,
+    }  # fmt: skip
+    return evaluations.create(ctx, who, "default", EvaluationRequest(**{**usual, **values}))
 
 
 def start_attempt(ctx: Services, run_id: int, **changes: Any) -> AttemptFolder:

@@ -7,6 +7,7 @@ class TestMyStore(StoreContract):
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 from headway.rules.access import Role
-from headway.rules.records import Node, Project, Run, Spec, User
+from headway.rules.cells import NewCell
+from headway.rules.records import Cell, Checkpoint, Evaluation, Node, Project, Run, Spec, User
 from headway.rules.states import AttemptState, CellState, EvaluationState, NodeState, RunState
 from headway.store.base import ConflictError, LeaseLostError, Store, Transaction
 
@@ -54,6 +56,32 @@ def add_run(store: Store, **changes: Any) -> Run:
     with store.begin() as tx:
         project, user = people(tx)
         return tx.runs.add(**run_values(project, user, **changes))
+
+
+def add_evaluation(store: Store, **changes: Any) -> tuple[Run, Evaluation, Checkpoint]:
+    """A job, an evaluation of it that runs, and its one checkpoint."""
+    run = add_run(store)
+    with store.begin() as tx:
+        project, user = people(tx)
+        checkpoint = tx.products.put_checkpoint(
+            run_id=run.id, name="a", attempt_id="1-1", path="x", step=None, epoch=None, metrics={}, bytes=1,
+            sha256="s", format="torch", valid=True, reason="", created_at=1.0,
+        )  # fmt: skip
+        values: dict[str, Any] = {
+            "project_id": project.id, "name": "e", "state": EvaluationState.RUNNING, "reason": "", "remedy": "",
+            "cause": None, "job_id": run.id, "jobs": [run.id], "plan": {}, "pauses": 0, "rounds": 0, "key": None,
+            "path": "", "submitted_by": user.id, "created_at": 1.0, "ended_at": None,
+        }  # fmt: skip
+        return run, tx.evaluations.add(**{**values, **changes}), checkpoint
+
+
+def published(cell: Cell, publication: str, **changes: Any) -> dict[str, Any]:
+    """What the helper tells of an output, as `Evaluations.publish` takes it."""
+    values: dict[str, Any] = {
+        "cell": cell.id, "publication": publication, "score": 1.0, "scores": {"ö": 1.5}, "path": cell.path,
+        "outputs": [{"name": "a", "bytes": 3}], "seconds": 2.5, "bytes": 3, "files": 1, "ended_at": 9.0,
+    }  # fmt: skip
+    return {**values, **changes}
 
 
 def _in_threads(count: int, act: Callable[[int], None]) -> list[BaseException]:
@@ -417,57 +445,121 @@ class StoreContract:
             assert tx.runs.attempts_since(run.project_id, 5.0) == []
 
     def test_cells_are_counted_dealt_and_reset(self, store: Store) -> None:
-        run = add_run(store)
+        run, evaluation, checkpoint = add_evaluation(store)
         with store.begin() as tx:
-            project, user = people(tx)
-            checkpoint = tx.products.put_checkpoint(
-                run_id=run.id, name="a", attempt_id="1-1", path="x", step=None, epoch=None, metrics={}, bytes=1,
-                sha256="s", format="torch", valid=True, reason="", created_at=1.0,
-            )  # fmt: skip
-            evaluation = tx.evaluations.add(
-                project_id=project.id, name="e", state=EvaluationState.RUNNING, reason="", remedy="", cause=None,
-                job_id=run.id, plan={}, pauses=0, rounds=0, key=None, path="", submitted_by=user.id, created_at=1.0,
-                ended_at=None,
-            )  # fmt: skip
-            tx.evaluations.add_cells(
-                [
-                    {
-                        "evaluation_id": evaluation.id,
-                        "checkpoint_id": checkpoint.id,
-                        "case_id": f"c{n}",
-                        "key": f"k{n}",
-                        "state": CellState.WAITING,
-                        "run_id": None,
-                        "score": None,
-                        "scores": {},
-                        "outputs": [],
-                        "path": "",
-                        "publication": None,
-                        "ran": 0,
-                        "tries": 0,
-                        "reason": "",
-                        "seconds": None,
-                        "ended_at": None,
-                    }
-                    for n in range(3)
-                ]
-            )
+            row = {
+                "evaluation_id": evaluation.id, "checkpoint_id": checkpoint.id, "state": CellState.WAITING,
+                "run_id": None, "score": None, "scores": {}, "outputs": [], "path": "", "publication": None, "ran": 0,
+                "tries": 0, "reason": "", "seconds": None, "ended_at": None,
+            }  # fmt: skip
+            tx.evaluations.add_cells([{**row, "case_id": f"c{n}", "key": f"k{n}"} for n in range(3)])
             cells = tx.evaluations.cells(evaluation.id)
+            assert [(c.row, c.repeat, c.bytes, c.cause) for c in cells] == [("", 0, 0, None)] * 3
             tx.evaluations.deal([c.id for c in cells], run.id)
             tx.evaluations.change_cell(cells[0].id, state=CellState.VALID, ran=1)
-            tx.evaluations.change_cell(cells[1].id, state=CellState.INVALID, tries=2, reason="no")
+            tx.evaluations.change_cell(cells[1].id, state=CellState.INVALID, tries=2, reason="no", cause="exit")
         with store.begin() as tx:
             counts = {CellState.VALID: 1, CellState.INVALID: 1, CellState.WAITING: 1}
             assert tx.evaluations.counts(evaluation.id) == counts
+            assert tx.evaluations.tally(evaluation.id) == {(state, run.id): 1 for state in counts}
             assert tx.evaluations.ran(evaluation.id) == 1
+            assert tx.evaluations.failures(evaluation.id) == [("exit", "no", 1)]
             assert [c.case_id for c in tx.evaluations.dealt(run.id, [CellState.WAITING])] == ["c2"]
+            assert tx.evaluations.dealt_elsewhere(evaluation.project_id, evaluation.id + 1) == {"k2"}
+            assert tx.evaluations.dealt_elsewhere(evaluation.project_id, evaluation.id) == set()
+            assert tx.evaluations.dealt_elsewhere(evaluation.project_id + 1, evaluation.id + 1) == set()
             tx.evaluations.reset_cells(evaluation.id)
-            assert [(c.state, c.run_id, c.tries) for c in tx.evaluations.cells(evaluation.id)] == [
-                (CellState.VALID, run.id, 0),
-                (CellState.WAITING, None, 0),
-                (CellState.WAITING, None, 0),
+            assert [(c.state, c.run_id, c.tries, c.cause) for c in tx.evaluations.cells(evaluation.id)] == [
+                (CellState.VALID, run.id, 0, None),
+                (CellState.WAITING, None, 0, None),
+                (CellState.WAITING, None, 0, None),
             ]
-            assert [e.id for e in tx.evaluations.active()] == [evaluation.id]
+            assert [e.id for e in tx.evaluations.active()] == tx.evaluations.active_ids() == [evaluation.id]
+            assert tx.evaluations.state(evaluation.id) is EvaluationState.RUNNING
+            assert tx.evaluations.state(evaluation.id + 1) is None
+            assert tx.evaluations.evaluated_checkpoints(run.id) == {checkpoint.id}
+            assert tx.evaluations.checkpoints(evaluation.id) == {checkpoint.id: checkpoint}
+
+    def test_published_cells_are_valid_and_the_same_publication_counts_once(self, store: Store) -> None:
+        _, evaluation, checkpoint = add_evaluation(store)
+        with store.begin() as tx:
+            new = [NewCell(checkpoint.id, f"c{n}", f"k{n}", f"p{n}", "a", 0) for n in range(3)]
+            assert tx.evaluations.add_new(evaluation.project_id, evaluation.id, new) == 0
+            cells = tx.evaluations.cells(evaluation.id)
+            assert {(c.state, c.run_id, c.publication, c.ran, c.row) for c in cells} == {
+                (CellState.WAITING, None, None, 0, "a")
+            }
+            done = [published(c, f"p{c.id}", score=None if c is cells[0] else 0.5) for c in cells[:2]]
+            tx.evaluations.publish(done)
+            tx.evaluations.publish(done)
+            tx.evaluations.publish([published(cells[1], "another", score=0.7)])
+            tx.evaluations.publish([])
+        with store.read() as tx:
+            first, second, third = tx.evaluations.cells(evaluation.id)
+            assert (first.state, first.score, first.scores, first.outputs) == (
+                CellState.VALID, None, {"ö": 1.5}, [{"name": "a", "bytes": 3}],
+            )  # fmt: skip
+            assert (first.ran, first.seconds, first.bytes, first.files, first.ended_at) == (1, 2.5, 3, 1, 9.0)
+            assert (second.ran, second.publication, second.score) == (2, "another", 0.7)
+            assert third == cells[2]
+            totals = tx.evaluations.totals(evaluation.id)
+            assert totals.counts == {CellState.VALID: 2, CellState.WAITING: 1}
+            assert (totals.ran, totals.bytes, totals.files, totals.reused) == (3, 6, 2, 0)
+            assert tx.evaluations.rows(evaluation.id) == {checkpoint.id: "a"}
+            assert tx.evaluations.case_seconds(evaluation.id) == {"c0": 2.5, "c1": 2.5}
+            coverage = tx.evaluations.coverage(evaluation.id)
+            assert coverage.rows == {checkpoint.id: totals.counts}
+            assert coverage.columns[("c0", 0)] == {CellState.VALID: 1}
+            assert tx.evaluations.cells(evaluation.id, after=first.id, limit=1) == [second]
+            assert tx.evaluations.many_cells([third.id, first.id, third.id + 1]) == [first, third]
+            rows = tx.evaluations.index(evaluation.id)
+        # the index has all that a cell has, but what only this record knows
+        for cell, row in zip([first, second, third], rows, strict=True):
+            own = {**vars(cell), "cell": cell.id, "case": cell.case_id}
+            for name in ("id", "case_id", "evaluation_id", "run_id"):
+                del own[name]
+            from_checkpoint = {"job": checkpoint.run_id, "checkpoint": checkpoint.name, "sha256": checkpoint.sha256}
+            decoded = {"scores": json.loads(row["scores"]), "outputs": json.loads(row["outputs"])}
+            assert {**row, **decoded} == {**own, **from_checkpoint, "state": cell.state.value}
+
+    def test_what_is_done_in_the_project_is_valid_at_once(self, store: Store) -> None:
+        _, first, checkpoint = add_evaluation(store)
+        _, second, _ = add_evaluation(store, digest="d")
+        with store.begin() as tx:
+            other = tx.people.add_project(name="other", now=1.0)
+            new = [NewCell(checkpoint.id, f"c{n}", f"k{n}", f"first/{n}", "a", 0) for n in range(3)]
+            tx.evaluations.add_new(first.project_id, first.id, new)
+            cells = tx.evaluations.cells(first.id)
+            tx.evaluations.publish([published(c, f"p{c.id}", score=float(c.id)) for c in cells[:2]])
+            assert tx.evaluations.done_keys(first.project_id, ["k0", "k2", "k9"]) == {"k0": cells[0].id}
+            assert tx.evaluations.done_keys(other.id, ["k0"]) == {}
+            again = [NewCell(checkpoint.id, f"c{n}", f"k{n}", f"second/{n}", "b", 1) for n in range(3)]
+            assert tx.evaluations.add_new(second.project_id, second.id, again) == 2
+            found = {c.key: c for c in tx.evaluations.cells(second.id)}
+            assert [(found[k].state, found[k].path, found[k].row, found[k].repeat) for k in ("k0", "k2")] == [
+                (CellState.VALID, "first/0", "b", 1), (CellState.WAITING, "second/2", "b", 1),
+            ]  # fmt: skip
+            assert (found["k1"].ran, found["k1"].score, found["k1"].scores) == (0, cells[1].id, {"ö": 1.5})
+            assert {c.id for c in tx.evaluations.done(first.project_id, ["k0"])} == {cells[0].id, found["k0"].id}
+            assert tx.evaluations.totals(second.id).reused == 2
+            tx.evaluations.publish([published(found["k2"], "late", score=0.1)])
+            assert tx.evaluations.reuse(first.id, first.project_id) == 1
+            late = tx.evaluations.cell(cells[2].id)
+            assert late is not None
+            assert (late.state, late.path, late.publication, late.ran) == (CellState.VALID, found["k2"].path, "late", 0)
+            tx.evaluations.move_cells([(late.id, "/elsewhere")])
+            tx.evaluations.change_cells([cells[0].id, late.id], state=CellState.INVALID, reason="damaged")
+            assert [c.path for c in tx.evaluations.cells(first.id, [CellState.INVALID])] == ["first/0", "/elsewhere"]
+
+    def test_a_digest_is_of_one_evaluation(self, store: Store) -> None:
+        _, evaluation, _ = add_evaluation(store, digest="d")
+        with store.begin() as tx:
+            assert tx.evaluations.by_digest(evaluation.project_id, "d") == evaluation
+            assert tx.evaluations.by_digest(evaluation.project_id, "e") is None
+        with pytest.raises(ConflictError):
+            add_evaluation(store, digest="d")
+        add_evaluation(store)
+        add_evaluation(store)
 
     def test_an_attempt_is_on_the_bill_once(self, store: Store) -> None:
         run = add_run(store)

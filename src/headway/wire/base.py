@@ -30,23 +30,38 @@ class Request(BaseModel):
 
 
 def _check(value: Any, where: str, depth: int = 0) -> None:
+    if _is_plain(value):
+        return
     if depth > _DEEPEST:
         raise UsageError(f"{where[:80]} is nested more than {_DEEPEST} deep.", "Make it flatter.")
     if isinstance(value, str):
         _check_text(value, where)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise UsageError(f"{where or 'The number'} is {value}.", "Give a finite number.")
-    elif isinstance(value, int):
-        if abs(value) > _LARGEST:
-            raise UsageError(f"{where or 'The number'} is too large.", "Give a smaller number.")
+    elif isinstance(value, (int, float)):
+        _check_number(value, where)
     elif isinstance(value, dict):
         for key, inner in value.items():
             _check(key, where, depth)
-            _check(inner, f"{where}.{key}" if where else str(key), depth + 1)
+            if not _is_plain(inner):
+                _check(inner, f"{where}.{key}" if where else str(key), depth + 1)
     elif isinstance(value, (list, tuple)):
         for inner in value:
             _check(inner, where, depth + 1)
+
+
+def _check_number(value: float, where: str) -> None:
+    if isinstance(value, int):
+        if abs(value) > _LARGEST:
+            raise UsageError(f"{where or 'The number'} is too large.", "Give a smaller number.")
+    elif not math.isfinite(value):
+        raise UsageError(f"{where or 'The number'} is {value}.", "Give a finite number.")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it can be kept for sure: what nearly all of a hundred thousand cases is made of, told quickly."""
+    kind = type(value)
+    if kind is str:
+        return "\0" not in value and value.isascii()
+    return -_LARGEST <= value <= _LARGEST if kind is int else value is None or kind is bool
 
 
 def _check_text(text: str, where: str) -> None:

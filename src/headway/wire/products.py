@@ -1,4 +1,4 @@
-"""Datasets, evaluations, models, endpoints."""
+"""Datasets, models, endpoints."""
 
 from __future__ import annotations
 
@@ -67,90 +67,13 @@ class VerifyView(Answer):
     faults: dict[str, str]
 
 
-class Case(Request):
-    """One case. Everything but `id` goes to the worker as it is."""
-
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    parameters: dict[str, Any] = {}
-    tags: list[str] = []
-
-
-class OutputRule(Request):
-    """What makes one output file valid."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    #: json, image, safetensors, torch, tar, file (any, not empty)
-    kind: str = "file"
-
-
-class EvaluationRequest(Request):
-    name: str = Field(pattern=NAME)
-    job: int
-    #: "all" or names of checkpoints
-    checkpoints: str | list[str] = "all"
-    cases: list[Case] = Field(min_length=1)
-    #: "evaluate.py:Digits": a class with load(checkpoint) and run(case, out), in the snapshot
-    worker: str
-    outputs: list[OutputRule] = Field(min_length=1)
-    #: JSON output that holds the scores, and the key of the main one
-    score_file: str = "score.json"
-    score: str = "score"
-    snapshot: str
-    datasets: list[str] = []
-    environment: dict[str, str] = {}
-    workers: int = Field(default=1, ge=1, le=256)
-    spec: str = "small"
-    max_duration: float | None = Field(default=None, gt=0)
-    retries: int = Field(default=3, ge=0)
-    key: str | None = Field(default=None, max_length=128)
-
-
-class EvaluationView(Answer):
-    id: int
-    project: str
-    name: str
-    state: str
-    reason: str
-    remedy: str
-    cause: str | None
-    job: int
-    cells: int
-    waiting: int
-    running: int
-    valid: int
-    invalid: int
-    #: outputs published, ever: more than `valid` only if something valid was run again
-    ran: int
-    pauses: int
-    #: worker runs
-    runs: list[int]
-    cost: float
-    path: str
-    created_at: datetime
-    ended_at: datetime | None
-
-
-class CellView(Answer):
-    id: int
-    checkpoint: str
-    case: str
-    state: str
-    score: float | None
-    scores: dict[str, Any]
-    outputs: list[dict[str, Any]]
-    path: str
-    ran: int
-    reason: str
-    seconds: float | None
-
-
 class ModelRequest(Request):
-    """Registers a version from a job's checkpoint; `checkpoint` is a name, or "best" with `evaluation` and `case`."""
+    """Registers a version from a job's checkpoint; `checkpoint` is a name, or "best" with `evaluation`."""
 
     job: int
     checkpoint: str = "best"
     evaluation: int | None = None
-    #: case whose score decides
+    #: case whose score decides; None: the mean over all of them
     case: str | None = None
     #: "predictor.py:Digits", in the snapshot
     predictor: str

@@ -32,9 +32,16 @@ OTHERS = {
     ("DELETE", "/users/{name}/tokens/{token}"),
 }
 #: changes nothing, though it is a POST
-LOOKING = {("POST", "/projects/{project}/datasets/{name}/versions/{version}/verify")}
+LOOKING = {
+    ("POST", "/projects/{project}/datasets/{name}/versions/{version}/verify"),
+    ("POST", "/projects/{project}/evaluations/plan"),
+}
 
 HASH = "a" * 64
+EVALUATION = {
+    "name": "e", "job": 1, "cases": [{"id": "c"}], "worker": "evaluate.py:Digits",
+    "outputs": [{"name": "score.json", "kind": "json"}], "snapshot": HASH,
+}  # fmt: skip
 BODIES: dict[str, Any] = {
     "/users": {"name": "newcomer"},
     "/users/{name}/tokens": {"name": "t"},
@@ -51,10 +58,11 @@ BODIES: dict[str, Any] = {
     "/projects/{project}/datasets/{name}/versions": {
         "files": [{"path": "a", "bytes": 1, "sha256": HASH, "pack": HASH, "offset": 0}]
     },
-    "/projects/{project}/evaluations": {
-        "name": "e", "job": 1, "cases": [{"id": "c"}], "worker": "evaluate.py:Digits",
-        "outputs": [{"name": "score.json", "kind": "json"}], "snapshot": HASH,
-    },
+    "/projects/{project}/evaluations": EVALUATION,
+    "/projects/{project}/evaluations/plan": EVALUATION,
+    "/projects/{project}/evaluations/{evaluation}/target": {"folder": "/tmp/outputs"},
+    "/projects/{project}/evaluations/{evaluation}/verify": {},
+    "/projects/{project}/evaluations/{evaluation}/adopt": {"folder": "/tmp/outputs"},
     "/projects/{project}/models/{name}/versions": {"job": 1, "predictor": "predictor.py:Digits", "snapshot": HASH},
     "/projects/{project}/endpoints": {"name": "e", "model": "digits"},
     "/projects/{project}/endpoints/{name}/tokens": {"name": "t"},
@@ -80,7 +88,7 @@ def run(admin: httpx.Client) -> int:
 def ask(client: httpx.Client, method: str, path: str, run: int) -> httpx.Response:
     values = {
         "project": "default", "run": run, "job": run, "digest": HASH, "sha256": HASH, "name": "admin", "user": "admin",
-        "token": 1, "evaluation": 1, "version": 1, "node": "n",
+        "token": 1, "evaluation": 1, "cell": 1, "version": 1, "node": "n",
         "reference": "mine",
     }  # fmt: skip
     filled = re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), path)

@@ -49,6 +49,20 @@ def test_outside_git_gitignore_holds(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (taken.files, taken.commit, taken.dirty) == (5, None, False)
 
 
+def test_a_report_of_ours_is_no_code_but_any_other_page_is(tmp_path: Path) -> None:
+    from datetime import datetime, timezone
+
+    from headway.report import page
+
+    (tmp_path / "train.py").write_text("print(1)")
+    before = snapshot.take(tmp_path).digest
+    drawing = {"title": "x", "evaluation": {"name": "x"}}
+    (tmp_path / "report.html").write_text(page.render(drawing, {}, at=datetime.now(timezone.utc)))
+    assert snapshot.take(tmp_path).digest == before
+    (tmp_path / "template.html").write_text("<!DOCTYPE html>\n<html><head><meta charset='utf-8'></head></html>")
+    assert snapshot.files_of(tmp_path) == ["template.html", "train.py"]
+
+
 def test_in_git_commit_and_dirty_state_are_noted(tmp_path: Path) -> None:
     folder = tmp_path / "code"
     fill(folder)

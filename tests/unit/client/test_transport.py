@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 
 import httpx
@@ -71,3 +72,24 @@ def test_locate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_TOKEN", "hw_env")
     assert (locate().url, locate().token) == ("http://there:1", "hw_env")
     assert locate("http://flag", "hw_flag").url == "http://flag"
+
+
+def test_certificates_are_read_for_https_alone_and_nothing_goes_unverified(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    real = ssl.SSLContext.load_verify_locations
+
+    def load(self: ssl.SSLContext, *args: object, **kwargs: object) -> None:
+        read.append(args or kwargs)
+        real(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", load)
+    plain = transport.options("http://127.0.0.1:8750", "t")
+    httpx.Client(**plain).close()
+    assert read == []
+    # asked for https all the same, it trusts nobody
+    assert plain["verify"].verify_mode is ssl.CERT_REQUIRED
+    assert plain["verify"].check_hostname and plain["verify"].get_ca_certs() == []
+    secure = transport.options("https://127.0.0.1:8750", "t")
+    assert secure["verify"] is True
+    httpx.Client(**secure).close()
+    assert len(read) > 0

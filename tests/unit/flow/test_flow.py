@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from headway.client import flowfile
+from headway.client.transport import build
 from headway.errors import UsageError
-from headway.rules import flow
+from headway.rules import evalform, flow
+from headway.wire.evaluations import EvaluationRequest
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "digits" / "flow.yaml"
 
@@ -58,7 +60,7 @@ def test_the_whole() -> None:
     assert found.train is not None and found.train.max_duration == 1800
     assert found.train.checkpoints == ("*.pt",)
     assert found.train.data == ("digits",)
-    assert found.evaluate is not None and found.evaluate.outputs["mistakes.png"] == "image"
+    assert found.evaluate is not None and found.evaluate.outputs[1] == {"name": "mistakes.png", "kind": "image"}
     assert found.endpoint is not None and found.endpoint.max_duration == 7200
 
 
@@ -81,6 +83,50 @@ def test_a_training_stage_takes_what_a_job_takes() -> None:
     # what names none of it asks for what it always did, so that its key stays
     plain = flow.parse(WHOLE).train
     assert plain is not None and plain.more == {}
+
+
+def test_an_evaluation_takes_all_that_its_request_has() -> None:
+    raw = {
+        "name": "clips", "command": "python infer.py --case {case.id} --out '{out}'", "cases": ["a"],
+        "outputs": {"clip.mp4": {"kind": "video", "frames": 24, "seconds": "2s"}, "notes.txt": None},
+        "check": "checks.py:whole", "scorer": "score.py:score", "scores": "stdout", "score": None, "better": "lower",
+        "jobs": 7, "checkpoints": "epoch-*", "every": 2, "best": 3, "by": "loss", "mode": "min", "follow": True,
+        "repeats": 4, "seed": 9, "parameters": {"side": 64}, "data": "digits", "environment": {"A": 1},
+        "workers": "2..4", "spec": "medium", "policy": "spare", "cell_timeout": "2m", "tries": 3,
+        "target": "/mnt/out", "max_duration": "1h", "retries": 5,
+    }  # fmt: skip
+    found = flow.parse({**WHOLE, "evaluate": raw, "model": None, "endpoint": None}).evaluate
+    assert found is not None and found.cases == [{"id": "a", "inputs": {}, "parameters": {}, "tags": []}]
+    assert found.follow and found.what == "python infer.py --case '{case.id}' --out '{out}'"
+    assert found.fields == {
+        "name": "clips", "command": ["python", "infer.py", "--case", "{case.id}", "--out", "{out}"],
+        "outputs": [
+            {"name": "clip.mp4", "kind": "video", "frames": 24, "seconds": 2.0}, {"name": "notes.txt", "kind": "file"}
+        ],
+        "check": "checks.py:whole", "scorer": "score.py:score", "scores": "stdout", "score": None, "better": "lower",
+        "jobs": [7], "checkpoints": ["epoch-*"], "every": 2, "best": 3, "by": "loss", "mode": "min", "follow": True,
+        "repeats": 4, "seed": 9, "parameters": {"side": 64}, "datasets": ["digits"], "environment": {"A": "1"},
+        "workers": 4, "least_workers": 2, "spec": "medium", "policy": "spare", "cell_timeout": 120, "tries": 3,
+        "target": "/mnt/out", "max_duration": 3600, "retries": 5,
+    }  # fmt: skip
+    # the server knows every one of these fields
+    build(EvaluationRequest, {**found.fields, "cases": found.cases, "snapshot": "0" * 64})
+
+
+def test_every_field_of_the_request_can_be_said() -> None:
+    said = {field for reader in evalform._READERS.items() for field in _fields_of(*reader)}
+    apart = {"snapshot", "code", "held", "key"}  # the client's own, and a flag of `headway eval run`
+    assert said | apart == set(EvaluationRequest.model_fields)
+
+
+def _fields_of(key: str, reader: Any) -> list[str]:
+    examples = {
+        "worker": "a.py:A", "check": "a.py:a", "scorer": "a.py:a", "outputs": {}, "parameters": {}, "environment": {},
+        "scores": "file", "better": "lower", "mode": "min", "follow": True, "policy": "spare", "target": "/a",
+        "spot": True, "cell_timeout": "1s", "max_duration": "1s", "workers": "1..2", "name": "a", "spec": "a",
+    }  # fmt: skip
+    value = examples.get(key, 1 if key in ("jobs", "every", "best", "repeats", "seed", "tries", "retries") else "a")
+    return list(reader(value, key))
 
 
 def test_the_example_is_read_and_plans_425_cells() -> None:
@@ -109,7 +155,19 @@ def test_the_example_is_read_and_plans_425_cells() -> None:
         ("train.spec", "Not A Name", "flow.yaml: train.spec is 'Not A Name'.", "name"),
         ("train", "python train.py", "flow.yaml: train is a str, not keys with values.", "train: {"),
         ("evaluate.outputs", {"score.json": "jsn"}, "flow.yaml: evaluate.outputs.score.json: unknown kind", "json"),
-        ("evaluate.outputs", {"a.png": "image"}, "evaluate.outputs has no score.json", "score_file"),
+        ("evaluate.outputs", {"a.mp4": {"kind": "video", "frame": 3}}, "evaluate.outputs.a.mp4: unknown key", "frames"),
+        ("evaluate.outputs", {"a.png": 3}, "flow.yaml: evaluate.outputs.a.png is 3.", "keys with values"),
+        ("evaluate.command", "python infer.py", "flow.yaml: evaluate has both a worker and a command.", "one of the"),
+        ("evaluate.worker", None, "flow.yaml: evaluate has neither a worker nor a command.", "one of the two"),
+        ("evaluate.best", 3, "flow.yaml: evaluate.best and flow.yaml: evaluate.by go together.", "metric"),
+        ("evaluate.workers", "4..1", "flow.yaml: evaluate.workers: '4..1' is not a range.", "1..4"),
+        ("evaluate.workers", 0, "flow.yaml: evaluate.workers is 0.", "from 1 to 256"),
+        ("evaluate.policy", "sometimes", "flow.yaml: evaluate.policy: unknown value 'sometimes'.", "spare"),
+        ("evaluate.target", "out", "flow.yaml: evaluate.target is 'out'.", "absolute folder"),
+        ("evaluate.cell_timeout", "30", "flow.yaml: evaluate.cell_timeout: '30' is not a duration.", "90m"),
+        ("evaluate.scores", "csv", "flow.yaml: evaluate.scores: unknown value 'csv'.", "lm_eval"),
+        ("evaluate.worke", "x", "flow.yaml: unknown key 'evaluate.worke'.", "evaluate.worker?"),
+        ("evaluate.cases", None, "flow.yaml: evaluate has no cases.", "evaluate.cases"),
         ("evaluate.worker", "evaluate.Digits", "flow.yaml: evaluate.worker is 'evaluate.Digits'.", "FILE.py:CLASS"),
         ("model.case", None, "flow.yaml: model has no case.", "model.case"),
         ("model", None, "flow.yaml has endpoint but no model", "Add model."),
@@ -132,8 +190,8 @@ def test_a_file_that_is_no_flow(raw: object) -> None:
 
 def test_cases() -> None:
     assert flow.parse_cases(["clean", {"id": 7, "parameters": {"digit": 7}, "tags": "digit"}], "cases.yaml") == [
-        {"id": "clean", "parameters": {}, "tags": []},
-        {"id": "7", "parameters": {"digit": 7}, "tags": ["digit"]},
+        {"id": "clean", "inputs": {}, "parameters": {}, "tags": []},
+        {"id": "7", "inputs": {}, "parameters": {"digit": 7}, "tags": ["digit"]},
     ]
     with pytest.raises(UsageError, match=r"cases\[1\]\.id is 'a', as an earlier"):
         flow.parse_cases({"cases": ["a", "a"]}, "cases.yaml")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import queue
+import select
 import signal
 import socket
 import subprocess
@@ -18,19 +20,8 @@ from typing import Any
 
 import pytest
 
-
-def cells(count: int) -> list[dict[str, Any]]:
-    """Cells of checkpoints with three cases each."""
-    return [
-        {
-            "cell": n + 1,
-            "checkpoint": {"id": n // 3, "name": f"epoch-{n // 3}.pt", "path": f"/c/epoch-{n // 3}.pt"},
-            "case": {"id": f"case-{n % 3}", "parameters": {"n": n}, "tags": []},
-            "key": f"key-{n}",
-            "path": f"epoch-{n // 3}/case-{n % 3}",
-        }
-        for n in range(count)
-    ]
+#: of each checkpoint
+CASES = 3
 
 
 class Home:
@@ -61,21 +52,36 @@ class Home:
         (folder / "launch.json").write_text(json.dumps({"plan": plan}))
         return folder
 
-    def cells(self, attempt: str, deal: list[dict[str, Any]], **rule: Any) -> Path:
-        return self.plan(
-            attempt,
-            cells={
-                "target": str(self.target),
-                "work": str(self.root / "attempts" / attempt / "work"),
-                "outputs": [{"name": "score.json", "kind": "json"}, {"name": "out.bin", "kind": "file"}],
-                "score_file": "score.json",
-                "score": "score",
-                "tries": 2,
-                "resume_seconds": 0.05,
-                "deal": deal,
-                **rule,
-            },
-        )
+    def checkpoint(self, number: int, content: bytes | None = None) -> dict[str, Any]:
+        path = self.path / f"made/epoch-{number}.pt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content or f"weights {number}".encode())
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        return {"id": number, "name": path.name, "row": f"epoch-{number}", "path": str(path), "sha256": sha256}
+
+    def cells(self, attempt: str, count: int, **rule: Any) -> Path:
+        """Cells 1..count of checkpoints with three cases each, unless `rule` says otherwise."""
+        whole = {
+            "target": str(self.target),
+            "work": str(self.root / "attempts" / attempt / "work"),
+            "worker": "evaluate.py:W",
+            "outputs": [{"name": "score.json", "kind": "json"}, {"name": "out.bin", "kind": "file"}],
+            "scores": "file",
+            "score_file": "score.json",
+            "score": "score",
+            "checkpoints": [self.checkpoint(n) for n in range(-(-count // CASES))],
+            "cases": [
+                {"id": f"case-{n}", "inputs": {}, "parameters": {"n": n}, "expected": n, "repeat": 0, "seed": n}
+                for n in range(CASES)
+            ],
+            "deal": [
+                [n + 1, n // CASES, n % CASES, f"epoch-{n // CASES}/case-{n % CASES}", f"key-{n}"] for n in range(count)
+            ],
+            "tries": 2,
+            "resume_seconds": 0.05,
+            **rule,
+        }
+        return self.plan(attempt, cells=whole)
 
     def checkpoints(self, attempt: str, **rule: Any) -> Path:
         watch = self.root / "attempts" / attempt / "checkpoints"
@@ -160,6 +166,10 @@ class Helper:
             self.said.append(last)
         return code
 
+    def told(self) -> list[dict[str, Any]]:
+        """All cells that it said are published."""
+        return [cell for event in self.events("cells") for cell in event["cells"]]
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.end(b"")
@@ -184,20 +194,47 @@ class Talk:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def ready(self, seconds: float) -> bool:
+        """Whether an answer comes within so long."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
+
     def ask(self, **word: Any) -> dict[str, Any]:
         self.tell(**word)
         return self.hear()
 
-    def work(self, answer: dict[str, Any], score: float = 0.5, size: int = 10) -> Any:
+    def work(self, answer: dict[str, Any], score: float = 0.5, size: int = 10) -> int:
         """Writes the outputs of a dealt cell; its id."""
         cell = answer["cell"]
         Path(cell["out"], "score.json").write_text(json.dumps({"score": score, "n": 3, "word": "x"}))
         Path(cell["out"], "out.bin").write_bytes(b"x" * size)
-        return cell["cell"]
+        number: int = cell["id"]
+        return number
+
+    def done(self, cell: int) -> dict[str, Any]:
+        return self.ask(op="next", done={"cell": cell, "seconds": 0.1})
+
+    def rest(self, answer: dict[str, Any] | None = None) -> list[int]:
+        """Runs all that is dealt from `answer` on; the cells in their order."""
+        answer = answer or self.ask(op="next")
+        order = []
+        while "cell" in answer:
+            order.append(self.work(answer))
+            answer = self.done(order[-1])
+        assert answer.get("done") is True, answer
+        return order
 
     def close(self) -> None:
         self._stream.close()
         self._socket.close()
+
+
+Start = Callable[..., tuple[Helper, str]]
+
+
+def talk_to(started: tuple[Helper, str]) -> tuple[Helper, Talk]:
+    helper, address = started
+    helper.prepared()
+    return helper, Talk(address)
 
 
 @pytest.fixture
@@ -221,3 +258,46 @@ def helpers() -> Iterator[Callable[..., tuple[Helper, str]]]:
         for helper in started:
             helper.process.kill()
             helper.process.wait()
+
+
+#: the beginning of a worker's code
+BEGIN = """
+import ctypes, json, os, signal, sys, time
+def write(out, score=0.5):
+    with open(os.path.join(out, "score.json"), "w") as file: json.dump({"score": score}, file)
+    with open(os.path.join(out, "out.bin"), "w") as file: file.write("x")
+class W:
+    def load(self, path): print("load", os.path.basename(path), flush=True)
+    def run(self, case, out):
+        n = case["parameters"]["n"]
+"""
+
+
+class Worked:
+    def __init__(self, helper: Helper, done: subprocess.CompletedProcess[str]) -> None:
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+        helper.end()
+        self.invalid = {e["cell"]: (e["cause"], e["reason"]) for e in helper.events("cell_invalid")}
+        self.valid = sorted(t["cell"] for t in helper.told())
+        self.scores = {t["cell"]: t["scores"] for t in helper.told()}
+        self.helper = helper
+
+
+@pytest.fixture
+def work(home: Home, helpers: Start, tmp_path: Path) -> Callable[..., Worked]:
+    """work(code, count, **rule) runs `count` cells with this code in evaluate.py."""
+
+    def run(code: str = "", count: int = 3, *, files: dict[str, str] | None = None, **rule: Any) -> Worked:
+        helper, address = helpers(home.cells("1-1", count, **rule))
+        helper.prepared()
+        for name, text in {"evaluate.py": code, **(files or {})}.items():
+            (tmp_path / name).write_text(text)
+        environment = {"HEADWAY_HELPER": address, "PATH": os.environ["PATH"]}
+        command = [sys.executable, "-m", "headway.script.worker"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        return Worked(helper, done)
+
+    return run
+
+
+Work = Callable[..., Worked]

@@ -27,13 +27,13 @@ LEGAL: dict[str, str] = {
     "EVALUATION": """
         running: paused succeeded failed stopped
         paused: running failed stopped
-        succeeded:
+        succeeded: running failed
         failed: running
         stopped: running""",
     "CELL": """
         waiting: running valid invalid
         running: waiting valid invalid
-        valid: invalid
+        valid: invalid waiting
         invalid: waiting running valid""",
     "VERSION": """
         checking: ready invalid

@@ -171,7 +171,8 @@ class TestMemory:
         code = f"import os, time\nif os.fork() == 0:\n{child}os.wait()\n{FOREVER}"
         end = make(python(code), memory_bytes=100 << 20).start().exit()
         assert end.cause is Cause.OOM_KILL
-        assert "killed by the kernel" in end.message
+        # whoever sees it first: the kernel, or the runner that looks at what is used
+        assert "killed by the kernel" in end.message or "its spec has 100 MiB" in end.message
 
     def test_what_a_fork_shares_counts_once(self) -> None:
         held = bytearray(b"x") * (64 << 20)

@@ -9,10 +9,11 @@ import pytest
 
 from headway.errors import ForbiddenError, NotFoundError, RefusedError
 from headway.protocol.causes import Cause
+from headway.rules import selection
 from headway.rules.access import Caller, Role
 from headway.rules.records import Run
 from headway.rules.states import AttemptState, RunState
-from headway.services import checkpoints, evaluations, jobs, models, runs
+from headway.services import checkpoints, jobs, models, runs
 from headway.services.context import Services
 from headway.storage.publish import publish_bytes, publish_tree
 from headway.testing.services import CODE, add_checkpoint, add_snapshot, caller
@@ -132,10 +133,10 @@ def test_removed_ones_are_shown_and_neither_counted_nor_used(ctx: Services, work
     first, second = runs.checkpoints(ctx, worker, job.id)
     assert (first.removed_at is None, first.path, second.removed_at) == (False, "", None)
     with ctx.store.read() as tx:
-        chosen = evaluations._checkpoints(tx, job, "all")
+        chosen = selection.choose(tx.products.checkpoints(job.id), {})
         assert [c.name for c in chosen] == ["b.pt"]
         with pytest.raises(RefusedError, match="is not there any more: Removed"):
-            evaluations._checkpoints(tx, job, ["a.pt"])
+            selection.require(tx.products.checkpoints(job.id), ["a.pt"], [job.id])
     with pytest.raises(RefusedError, match="was removed"):
         checkpoints.verify(ctx, worker, job.id, "a.pt")
 

@@ -8,16 +8,14 @@ import pytest
 from headway.errors import ForbiddenError, HeadwayError, NotFoundError, RefusedError, UsageError
 from headway.protocol import hints
 from headway.rules.access import Caller
-from headway.rules.states import CellState, EndpointState, EvaluationState, RunState, VersionState
-from headway.services import access, endpoints, evaluations, jobs, models
+from headway.rules.states import CellState, EndpointState, VersionState
+from headway.services import access, endpoints, jobs, models
 from headway.services.context import Services
-from headway.testing.services import CODE, Clock, add_checkpoint, add_snapshot, start_attempt
+from headway.testing.services import CODE, Clock, add_checkpoint, add_snapshot, evaluate, start_attempt
 from headway.testing.stores import run_values
 from headway.wire.people import TokenRequest
-from headway.wire.products import EndpointRequest, EvaluationRequest, EvaluationView, ModelRequest, ModelVersionView
+from headway.wire.products import EndpointRequest, ModelRequest, ModelVersionView
 from headway.wire.runs import JobRequest
-
-SCORE = {"name": "score.json", "kind": "json"}
 
 
 @pytest.fixture
@@ -31,116 +29,13 @@ def job(ctx: Services, member: Caller) -> int:
     return run
 
 
-def evaluate(ctx: Services, who: Caller, of_job: int, /, **values: Any) -> EvaluationView:
-    usual: dict[str, Any] = {
-        "name": "e", "job": of_job, "cases": [{"id": "clean"}, {"id": "noise", "parameters": {"s": 1}}],
-        "worker": "evaluate.py:Digits", "outputs": [SCORE], "snapshot": CODE,
-    }  # fmt: skip
-    return evaluations.create(ctx, who, "default", EvaluationRequest(**{**usual, **values}))
-
-
 def set_cells(ctx: Services, evaluation: int, scores: dict[tuple[str, str], float]) -> None:
     with ctx.store.begin() as tx:
-        names = {c.id: c.name for e in [tx.evaluations.get(evaluation)] if e for c in tx.products.checkpoints(e.job_id)}
+        names = {c.id: c.name for c in tx.evaluations.checkpoints(evaluation).values()}
         for cell in tx.evaluations.cells(evaluation):
             score = scores.get((names[cell.checkpoint_id], cell.case_id))
             if score is not None:
                 tx.evaluations.change_cell(cell.id, state=CellState.VALID, score=score, ran=1)
-
-
-def test_an_evaluation_is_valid_checkpoints_times_cases(ctx: Services, member: Caller, job: int) -> None:
-    view = evaluate(ctx, member, job)
-    assert (view.state, view.cells, view.waiting, view.valid, view.ran, view.runs) == ("running", 4, 4, 0, 0, [])
-    assert view.path == str(ctx.root / f"projects/default/evaluations/{view.id}")
-    cells = evaluations.cells(ctx, member, "default", view.id)
-    assert [(c.checkpoint, c.case) for c in cells] == [
-        ("epoch-01.pt", "clean"), ("epoch-01.pt", "noise"), ("epoch-02.pt", "clean"), ("epoch-02.pt", "noise"),
-    ]  # fmt: skip
-    assert cells[0].path == f"{view.path}/outputs/epoch-01/clean"
-    with ctx.store.read() as tx:
-        evaluation = tx.evaluations.get(view.id)
-        assert evaluation is not None
-        assert evaluation.plan["worker"] == "evaluate.py:Digits"
-        assert evaluation.plan["cases"][1] == {"id": "noise", "parameters": {"s": 1}, "tags": []}
-        assert len({c.key for c in tx.evaluations.cells(view.id)}) == 4
-
-
-def test_the_same_cell_has_the_same_key_and_another_one_another(ctx: Services, member: Caller, job: int) -> None:
-    def keys(view: EvaluationView) -> list[str]:
-        with ctx.store.read() as tx:
-            return [c.key for c in tx.evaluations.cells(view.id)]
-
-    first = keys(evaluate(ctx, member, job))
-    assert keys(evaluate(ctx, member, job, name="again", workers=2)) == first
-    other = keys(evaluate(ctx, member, job, cases=[{"id": "clean"}, {"id": "noise", "parameters": {"s": 2}}]))
-    assert [a == b for a, b in zip(first, other, strict=True)] == [True, False, True, False]
-
-
-def test_checkpoints_can_be_named_and_keys_used_once(ctx: Services, member: Caller, job: int) -> None:
-    view = evaluate(ctx, member, job, checkpoints=["epoch-02.pt"], key="k")
-    assert view.cells == 2
-    assert evaluate(ctx, member, job, key="k") == view
-    assert len(evaluations.listing(ctx, member, "default")) == 1
-
-
-def test_outputs_of_like_named_checkpoints_do_not_meet(ctx: Services, member: Caller, job: int) -> None:
-    add_checkpoint(ctx, job, "epoch-02.safetensors", epoch=2, format="safetensors")
-    view = evaluate(ctx, member, job, cases=[{"id": "c"}])
-    paths = [Path(c.path).parent.name for c in evaluations.cells(ctx, member, "default", view.id)]
-    assert sorted(paths) == ["epoch-01", "epoch-02.pt", "epoch-02.safetensors"]
-
-
-@pytest.mark.parametrize(
-    ("values", "kind", "words"),
-    [
-        ({"job": 99}, NotFoundError, "99"),
-        ({"checkpoints": ["epoch-2.pt"]}, NotFoundError, "epoch-02.pt"),
-        ({"checkpoints": ["epoch-03.pt"]}, RefusedError, "cut off"),
-        ({"snapshot": "d" * 64}, NotFoundError, "snapshot"),
-        ({"worker": "evaluate"}, UsageError, "evaluate"),
-        ({"worker": "../evaluate.py:D"}, UsageError, "../evaluate"),
-        ({"cases": [{"id": "a"}, {"id": "a"}]}, UsageError, "'a' stands 2"),
-        ({"outputs": [SCORE, {"name": "sheet.png", "kind": "imag"}]}, UsageError, "image"),
-        ({"score_file": "scores.json"}, UsageError, "score.json"),
-        ({"datasets": ["digits"]}, NotFoundError, "digits"),
-        ({"spec": "tiny"}, UsageError, "tiny"),
-    ],
-)
-def test_a_wrong_evaluation_is_refused(
-    ctx: Services, member: Caller, job: int, values: dict[str, Any], kind: type[HeadwayError], words: str
-) -> None:
-    with pytest.raises(kind) as raised:
-        evaluate(ctx, member, job, **values)
-    assert words in str(raised.value)
-    assert evaluations.listing(ctx, member, "default") == []
-
-
-def test_stopping_an_evaluation_stops_its_workers(ctx: Services, member: Caller, job: int, viewer: Caller) -> None:
-    view = evaluate(ctx, member, job)
-    set_cells(ctx, view.id, {("epoch-01.pt", "clean"): 0.5})
-    with ctx.store.begin() as tx:
-        project, user = tx.people.project("default"), tx.people.user("mia")
-        assert project is not None
-        assert user is not None
-        owned = {"owner": "evaluation", "owner_id": view.id}
-        waits = tx.runs.add(**run_values(project, user, **owned))
-        lives = tx.runs.add(**run_values(project, user, **owned, state=RunState.RUNNING))
-    with pytest.raises(ForbiddenError):
-        evaluations.stop(ctx, viewer, "default", view.id)
-    stopped = evaluations.stop(ctx, member, "default", view.id)
-    assert (stopped.state, stopped.valid, stopped.runs) == ("stopped", 1, [waits.id, lives.id])
-    with ctx.store.read() as tx:
-        found = {r.id: r for r in tx.runs.many([waits.id, lives.id])}
-        assert found[waits.id].state is RunState.STOPPED
-        assert found[lives.id].stop_at is not None
-    assert evaluations.stop(ctx, member, "default", view.id) == stopped
-    again = evaluations.retry(ctx, member, "default", view.id)
-    assert (again.state, again.valid, again.waiting, again.ended_at) == ("running", 1, 3, None)
-    assert evaluations.retry(ctx, member, "default", view.id).state == "running"
-    with ctx.store.begin() as tx:
-        tx.evaluations.change(view.id, state=EvaluationState.SUCCEEDED)
-    with pytest.raises(RefusedError):
-        evaluations.retry(ctx, member, "default", view.id)
 
 
 def register(ctx: Services, who: Caller, job: int, name: str = "digits", **values: Any) -> ModelVersionView:
@@ -161,9 +56,16 @@ def test_the_best_checkpoint_becomes_a_version(ctx: Services, member: Caller, jo
     assert view.source["checkpoint"] == "epoch-01.pt"
     assert (view.source["score"], view.source["evaluation"]) == (0.9, evaluation)
     assert register(ctx, member, job, evaluation=evaluation, case="clean", key="k") == view
+    set_cells(ctx, evaluation, {("epoch-01.pt", "noise"): 0.1, ("epoch-02.pt", "noise"): 0.7})
+    mean = register(ctx, member, job, name="mean", evaluation=evaluation)
+    assert (mean.source["checkpoint"], mean.source["score"]) == ("epoch-02.pt", pytest.approx(0.75))
+    assert "case" not in mean.source
+    lower = evaluate(ctx, member, job, better="lower").id
+    low = register(ctx, member, job, name="low", evaluation=lower, case="clean")
+    assert (low.source["checkpoint"], low.source["score"]) == ("epoch-02.pt", 0.8)
     second = register(ctx, member, job, checkpoint="epoch-02.pt")
     assert (second.version, second.source["checkpoint"]) == (2, "epoch-02.pt")
-    assert models.listing(ctx, member, "default") == [second]
+    assert models.listing(ctx, member, "default") == [second, low, mean]
     assert models.versions(ctx, member, "default", "digits") == [view, second]
 
 

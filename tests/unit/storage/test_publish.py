@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.storage import publish
+from headway.storage import publish, writing
 from headway.storage.full import TargetFullError
 from headway.storage.probe import probe
 from headway.storage.publish import publish_bytes, publish_file, publish_folder, sweep_temporaries, verify_folder
@@ -215,7 +215,7 @@ def test_a_kill_around_the_rename(tmp_path: Path, when: str) -> None:
 
 
 def test_the_sweep_leaves_what_a_living_publisher_is_writing(tmp_path: Path) -> None:
-    with publish._temporary(tmp_path / "x") as mine:
+    with writing.temporary(tmp_path / "x") as mine:
         mine.write_bytes(b"half")
         (tmp_path / "ordinary.tmp").touch()
         assert sweep_temporaries(tmp_path, 0) == 0 and mine.exists()

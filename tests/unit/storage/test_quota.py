@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import multiprocessing
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,23 @@ def test_the_count_is_what_is_there_and_never_over_the_limit(
             there = [p.stat().st_size for p in quota.folder.glob("f*")]
             assert quota.usage() == (sum(there), len(there))
             assert sum(there) <= limit[0] and len(there) <= limit[1]
+
+
+@pytest.mark.parametrize(("jump", "held"), [(0.0, 100), (600.0, 100), (-600.0, 100), (86400.0, 0), (-86400.0, 0)])
+def test_another_machines_reservation_outlives_no_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float, held: int
+) -> None:
+    quota = ProjectQuota(tmp_path)
+    quota.set_limits(100, None)
+    with quota.reserve(tmp_path / "far", 100, 1):
+        state = json.loads((tmp_path / "usage.json").read_text())
+    state["pending"]["far"]["owners"][0]["host"] = "another"
+    (tmp_path / "usage.json").write_text(json.dumps(state))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + jump)
+    if held:
+        with pytest.raises(TargetFullError) as full:
+            quota.check(1, 1)
+        assert full.value.figures["reserved_bytes"] == held
+    else:
+        assert quota.check(1, 1) == (0, 0)

@@ -1,63 +1,20 @@
-"""Evaluations, models, endpoints."""
+"""Models and endpoints."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from headway.api.dependencies import Ctx, Who
-from headway.services import endpoints, evaluations, models
+from headway.services import endpoints, models
 from headway.wire.people import NewToken, TokenRequest, TokenView
 from headway.wire.products import (
-    CellView,
     EndpointRequest,
     EndpointView,
-    EvaluationRequest,
-    EvaluationView,
     ModelRequest,
     ModelVersionView,
 )
 
 router = APIRouter(prefix="/projects/{project}", tags=["products"])
-
-
-@router.post("/evaluations")
-def create_evaluation(ctx: Ctx, who: Who, project: str, request: EvaluationRequest) -> EvaluationView:
-    """Evaluates checkpoints of a job on cases."""
-    return evaluations.create(ctx, who, project, request)
-
-
-@router.get("/evaluations")
-def list_evaluations(
-    ctx: Ctx, who: Who, project: str, limit: Annotated[int, Query(ge=1, le=1000)] = 100
-) -> list[EvaluationView]:
-    """Evaluations, newest first."""
-    return evaluations.listing(ctx, who, project, limit=limit)
-
-
-@router.get("/evaluations/{evaluation}")
-def evaluation(ctx: Ctx, who: Who, project: str, evaluation: int) -> EvaluationView:
-    """One evaluation with the counts of its cells."""
-    return evaluations.get(ctx, who, project, evaluation)
-
-
-@router.get("/evaluations/{evaluation}/cells")
-def cells(ctx: Ctx, who: Who, project: str, evaluation: int) -> list[CellView]:
-    """Every cell with its score and outputs."""
-    return evaluations.cells(ctx, who, project, evaluation)
-
-
-@router.post("/evaluations/{evaluation}/stop")
-def stop_evaluation(ctx: Ctx, who: Who, project: str, evaluation: int) -> EvaluationView:
-    """Stops the evaluation and its workers; valid cells stay."""
-    return evaluations.stop(ctx, who, project, evaluation)
-
-
-@router.post("/evaluations/{evaluation}/retry")
-def retry_evaluation(ctx: Ctx, who: Who, project: str, evaluation: int) -> EvaluationView:
-    """Tries the cells that are not valid again."""
-    return evaluations.retry(ctx, who, project, evaluation)
 
 
 @router.get("/models")

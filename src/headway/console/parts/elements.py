@@ -8,6 +8,7 @@ from typing import Any
 from nicegui.element import Element
 
 from headway.console.texts import Texts
+from headway.report import words
 
 #: texts that the browser needs, by part
 _RUNS = [
@@ -78,3 +79,19 @@ class LogView(Element, component="log.js"):
 
     def push(self, lines: Sequence[tuple[float, int, str, str]]) -> None:
         self.run_method("push", lines)
+
+
+class EvaluationView(Element, component="evaluation.js"):
+    """An evaluation drawn by the report's part; the browser asks for the drawing and for the outputs by itself."""
+
+    def __init__(self, texts: Texts, *, address: str, script: str) -> None:
+        """address: below which drawing and outputs lie; script: of the part that draws."""
+        super().__init__()
+        self.props["words"] = {**words.of(texts.language), "away": texts("away"), "ev_loading": texts("ev_loading")}
+        self.props["language"] = texts.tag
+        self.props.update(address=address, script=script, changes=0)
+
+    def changed(self) -> None:
+        """What is shown is no longer what is so."""
+        self.props["changes"] = int(self.props["changes"]) + 1
+        self.update()

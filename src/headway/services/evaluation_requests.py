@@ -1,0 +1,258 @@
+"""An evaluation's request, resolved against the record: its plan, its rows and columns, the digest of it all."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from headway.errors import RefusedError, UsageError
+from headway.rules import cells, selection
+from headway.rules import jobs as rules
+from headway.rules.nearest import unknown
+from headway.rules.records import Checkpoint, Project, Snapshot
+from headway.services import jobs, requests
+from headway.services.context import Services
+from headway.storage.quota import MANIFEST
+from headway.storage.verify import RULES, check_schema
+from headway.store.base import Transaction
+from headway.wire.evaluations import EvaluationRequest, OutputRule
+from headway.wire.runs import Spot
+
+#: what an output can be checked as; see `storage.verify`
+KINDS = ("audio", "csv", "file", "image", "json", "safetensors", "tar", "tensors", "torch", "video")
+#: keys of a rule that say something of every kind
+_EVERY_KIND = frozenset({"name", "kind", "count", "min_bytes"})
+_MOST_COLUMNS = 100_000
+#: what of a request is no part of the plan
+_APART = frozenset({"name", "jobs", "cases", "outputs", "key", "snapshot", "held", "target", "datasets", "spot"})
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What an evaluation is of, as the record was at one moment."""
+
+    plan: dict[str, Any]
+    code: Snapshot
+    jobs: list[int]
+    #: (checkpoint, its row's name)
+    rows: list[tuple[Checkpoint, str]]
+    #: what was asked for and is no part of the plan, but of the evaluation's digest
+    asked: dict[str, Any]
+
+    @cached_property
+    def columns(self) -> list[cells.Column]:
+        return cells.columns(self.plan)
+
+    @cached_property
+    def common(self) -> str:
+        return cells.common_digest(self.plan, self.code.digest)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Of all cells, row by row."""
+        sha256 = [checkpoint.sha256 for checkpoint, _ in self.rows]
+        return cells.keys(self.common, sha256, [column.digest for column in self.columns])
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the evaluation; of one that follows its jobs whatever checkpoints there are by now."""
+        small = {name: value for name, value in self.plan.items() if name != "cases"}
+        tags = [case["tags"] for case in self.plan["cases"] if case["tags"]]
+        of = [column.digest for column in self.columns] if self.plan["follow"] else self.keys
+        return cells.plan_digest([small, self.jobs, self.asked, tags], of)
+
+
+def check(ctx: Services, home: str, request: EvaluationRequest) -> None:
+    """Raises UsageError for what is wrong with the request whatever the record has."""
+    _check_names(request)
+    _check_how(request)
+    _check_counts(request)
+    requests.check_words(request.command or (), request.environment)
+    for output in request.outputs:
+        _check_output(output)
+    if request.target is not None:
+        folder(ctx, home, request.target, "target")
+
+
+def folder(ctx: Services, home: str, given: str, what: str) -> str:
+    """A folder of the user's, absolute and plain. Raises UsageError, and RefusedError for what is not the project's."""
+    if not given.startswith("/") or ".." in PurePosixPath(given).parts:
+        raise UsageError(f"{what}: {given!r} is no absolute folder.", "Begin it with / and leave out `..`.")
+    plain = os.path.normpath(given)
+    real, root = Path(os.path.realpath(plain)), Path(os.path.realpath(ctx.root))
+    own = root / "projects" / home
+    if root.is_relative_to(real) or (real.is_relative_to(root) and not real.is_relative_to(own)):
+        raise RefusedError(f"{what}: {given} is no folder of project {home}.", f"Use one outside {ctx.root}.")
+    return plain
+
+
+def _check_names(request: EvaluationRequest) -> None:
+    for what, names in (("case", [c.id for c in request.cases]), ("output", [o.name for o in request.outputs])):
+        if len(set(names)) < len(names):
+            name, count = Counter(names).most_common(1)[0]
+            raise UsageError(f"{what} {name!r} stands {count} times.", f"Give each {what} a name of its own.")
+
+
+def _check_how(request: EvaluationRequest) -> None:
+    if (request.worker is None) == (not request.command):
+        raise UsageError("An evaluation has either a worker or a command.", "Give one of the two.")
+    for name, text, what in (
+        ("worker", request.worker, "class"),
+        ("check", request.check, "function"),
+        ("scorer", request.scorer, "function"),
+    ):
+        if text is not None:
+            _entry(text, name, what)
+    from_file = request.score is not None and request.scorer is None and request.scores == "file"
+    if from_file and not request.score_file:
+        raise UsageError("score_file: no file holds the score.", "Name it, or give `score: null` to ask for none.")
+    if request.score is None and not request.outputs and request.check is None:
+        raise UsageError("Nothing makes a cell valid.", "Give outputs, a check or a score.")
+    if request.command:
+        _check_words(request)
+
+
+def _entry(text: str, name: str, what: str) -> None:
+    try:
+        requests.entry(text, name)
+    except UsageError as error:
+        example = "evaluate.py:Digits" if what == "class" else f"{name}.py:function"
+        raise UsageError(f"{name}: {text!r} names no {what}.", f"Write it like {example}.") from error
+
+
+def _check_words(request: EvaluationRequest) -> None:
+    """The template must be able to name each case's values; cases of one shape are alike in that."""
+    from headway.protocol import cellwords
+
+    seen = set()
+    for case in request.cases:
+        shape = (frozenset(case.inputs), frozenset(case.parameters))
+        if shape not in seen:
+            seen.add(shape)
+            effective = cells.effective_case(case.model_dump(), request.parameters, 0, request.seed)
+            try:
+                cellwords.fill(request.command or [], "/checkpoint", "checkpoint", effective, "/out")
+            except KeyError as error:
+                known = ["checkpoint", "checkpoint.name", "seed", "repeat", "out", "case", "case.id"]
+                known += [f"case.{name}" for name in (*effective["inputs"], *effective["parameters"])]
+                raise unknown("word", str(error.args[0]), known, f"command, for case {case.id}") from None
+
+
+def _check_counts(request: EvaluationRequest) -> None:
+    if request.least_workers > request.workers:
+        raise UsageError(
+            f"workers: at least {request.least_workers} and at most {request.workers} cannot be.", "Swap the two."
+        )
+    if (request.best is None) != (request.by is None):
+        raise UsageError("best and by go together.", "Say how many, and by which metric of the checkpoints.")
+    if len(request.cases) * request.repeats > _MOST_COLUMNS:
+        raise UsageError(f"{len(request.cases)} cases x {request.repeats} repeats are too many.", "Evaluate in parts.")
+    if request.follow:
+        selection.check_follow(request.checkpoints, request.best)
+
+
+def _check_output(output: OutputRule) -> None:
+    if output.kind not in KINDS:
+        raise unknown("kind", output.kind, KINDS, f"outputs.{output.name}")
+    parts = output.name.split("/")
+    if any("*" in part for part in parts[:-1]) or ".." in parts:
+        raise UsageError(f"outputs: {output.name!r} is no name of a file.", "A `*` may stand in its last part.")
+    if output.name == MANIFEST:
+        raise UsageError(f"outputs: {MANIFEST} is headway's own.", "Call the file something else.")
+    if output.count is not None and "*" not in output.name:
+        raise UsageError(f"outputs.{output.name}: count is of a name with `*`.", "Leave it out.")
+    known = RULES.get(output.kind, frozenset()) | _EVERY_KIND
+    for key in output.given():
+        if key not in known:
+            raise UsageError(
+                f"outputs.{output.name}: {key} says nothing of a file of kind {output.kind}.",
+                f"Known there: {', '.join(sorted(known))}.",
+            )
+    if output.schema_ is not None:
+        try:
+            check_schema(output.schema_)
+        except ValueError as error:
+            raise UsageError(f"outputs.{output.name}: schema is no JSON schema: {error}", "Correct it.") from None
+
+
+def resolve(tx: Transaction, home: Project, request: EvaluationRequest) -> Resolved:
+    """Raises NotFoundError (job, checkpoint, snapshot, dataset), UsageError, RefusedError (no_checkpoints)."""
+    wanted = list(dict.fromkeys(request.jobs))
+    code = requests.snapshot(tx, home, request.snapshot)
+    plan = _plan(tx, home, request, code)
+    rows = choose(tx, home, request, wanted)
+    return Resolved(plan, code, wanted, rows, {"name": request.name, "target": request.target})
+
+
+def choose(
+    tx: Transaction, home: Project, request: EvaluationRequest, wanted: Sequence[int]
+) -> list[tuple[Checkpoint, str]]:
+    """The request's checkpoints as they are now, with the names of their rows."""
+    chosen: list[Checkpoint] = []
+    found: list[Checkpoint] = []
+    plan = {"checkpoints": request.checkpoints, "every": request.every}
+    for number in wanted:
+        of_job = tx.products.checkpoints(jobs.find(tx, home, number).id)
+        found += of_job
+        chosen += selection.choose(of_job, plan)
+    if not request.follow:
+        selection.require(found, request.checkpoints, wanted)
+        if not chosen:
+            raise _nothing(wanted, found)
+    if request.best is not None and request.by is not None:
+        chosen = selection.best(chosen, request.best, request.by, request.mode)
+    names = selection.row_names(chosen, (), several=len(wanted) > 1)
+    return [(checkpoint, names[checkpoint.id]) for checkpoint in chosen]
+
+
+def _nothing(wanted: Sequence[int], found: Sequence[Checkpoint]) -> RefusedError:
+    what = f"Job {wanted[0]} has" if len(wanted) == 1 else f"Jobs {', '.join(map(str, wanted))} have"
+    if any(c.valid and c.removed_at is None for c in found):
+        return RefusedError(f"{what} too few checkpoints for that choice.", "Choose more.", code="no_checkpoints")
+    return RefusedError(f"{what} no valid checkpoint.", "Wait until there is one, or follow.", code="no_checkpoints")
+
+
+def _plan(tx: Transaction, home: Project, request: EvaluationRequest, code: Snapshot) -> dict[str, Any]:
+    spec = requests.spec(tx, request.spec)
+    given = {name: getattr(request, name) for name in EvaluationRequest.model_fields if name not in _APART}
+    return {
+        **given,
+        "cases": [_case(c) for c in request.cases],
+        "outputs": _outputs(request),
+        "spec": spec.name,
+        "snapshot_id": code.id,
+        "datasets": requests.datasets(tx, home, request.datasets),
+        "spot": _spot(request.spot),
+    }
+
+
+def _spot(given: Spot | None) -> dict[str, Any]:
+    """`Run.spot` of the workers; {} where they run on demand."""
+    return rules.spot("spot", given.model_dump(), given.model_fields_set) if given is not None else {}
+
+
+def _case(case: Any) -> dict[str, Any]:
+    # several times as fast as model_dump, of which a hundred thousand take a second
+    return {
+        "id": case.id,
+        "inputs": case.inputs,
+        "parameters": case.parameters,
+        "expected": case.expected,
+        "tags": case.tags,
+    }
+
+
+def _outputs(request: EvaluationRequest) -> list[dict[str, Any]]:
+    """The rules, and one for the file that the score is read from: it is part of what is published."""
+    given = [output.given() for output in request.outputs]
+    from_file = request.score is not None and request.scorer is None and request.scores == "file"
+    name = request.score_file or ""
+    if from_file and not any(fnmatchcase(name, output["name"]) for output in given):
+        given.append({"name": name, "kind": "json"})
+    return given
