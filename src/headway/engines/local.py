@@ -28,6 +28,8 @@ from headway.rules.records import Node
 from headway.runner import memory
 
 _STARTER = Path(headway.runner.__file__).with_name("starter.py")
+#: starters that are killed one after the other before a runner counts as one that cannot be started
+STARTS = 5
 #: a runner that has not claimed its attempt after this long never will
 CLAIM_SECONDS = 30.0
 #: attempts whose number of nodes is remembered
@@ -47,7 +49,7 @@ class _Starter:
     def start(self, folder: Path, index: int) -> None:
         """Returns once the runner is detached. Raises OSError when it could not be started."""
         with self._turn:
-            for _ in range(2):
+            for _ in range(STARTS):
                 if self._process is None or self._process.poll() is not None:
                     self._process = self._spawn()
                 stdin, stdout = self._process.stdin, self._process.stdout
