@@ -20,12 +20,12 @@ OWNER = "evaluation"
 MOVED, LACKS = "moved_at", "lacks"
 #: as helpers told it before they told cells in groups; theirs may outlive an upgrade
 _CELL, _CELL_STARTED = "cell", "cell_started"
-_CELLS = (getattr(events, "CELLS", "cells"), _CELL)
+_CELLS = (events.CELLS, _CELL)
 #: cells of one merged event
 MOST_CELLS = 500
 #: seconds after a pause in which what was under way may still be published: it tells nothing of the target
 IN_FLIGHT = 2.0
-_CELLS_STARTED = (getattr(events, "CELLS_STARTED", "cells_started"), _CELL_STARTED)
+_CELLS_STARTED = (events.CELLS_STARTED, _CELL_STARTED)
 
 
 def merged(told: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from typing import Any
 
@@ -25,16 +24,6 @@ def make(content: bytes, kind: str) -> bytes | None:
     # decoders raise whatever they like, and a picture that is missing is no fault of the page
     except Exception:
         return None
-
-
-def can_make() -> bool:
-    """Whether pictures can be made here at all."""
-    try:
-        importlib.import_module("PIL.Image")
-        importlib.import_module("av")
-    except ImportError:
-        return False
-    return True
 
 
 def _opened(content: bytes) -> Any:

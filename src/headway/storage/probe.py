@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.storage import diskquota
-from headway.storage.full import TargetFullError, free, from_oserror, no_space, over_quota
+from headway.storage.full import TargetFullError, free, full_of, no_space, over_quota
 from headway.storage.quota import ProjectQuota
 
 #: what the real write writes
@@ -30,16 +30,11 @@ def probe(
     Quotas of the file system must take them too, and so must `quota`, beside what others have reserved. write: also
     writes 4 KiB there with fsync and removes them again. Raises TargetFullError with the first cause found, or OSError.
     """
-    try:
+    with full_of(folder):
         folder.mkdir(parents=True, exist_ok=True)
         space, inodes = free(folder)
         if write:
             _write(folder)
-    except OSError as error:
-        full = from_oserror(error, folder)
-        if full is None:
-            raise
-        raise full from error
     figures = {"free_bytes": space, "free_files": inodes, "needed_bytes": bytes, "needed_files": files}
     if inodes is not None and files > inodes:
         message = f"{folder} has {inodes} inodes free; {files} are needed."

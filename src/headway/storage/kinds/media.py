@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -53,8 +52,6 @@ _CONTAINERS = (
 #: containers whose header tells the duration itself, not as an estimate from bytes and bit rate
 _EXACT = {"mov", "mp4", "matroska", "webm", "avi", "wav", "w64", "aiff", "flac", "caf"}
 _OPTIONS = {"format_whitelist": ",".join(_CONTAINERS), "protocol_whitelist": "file"}
-#: errors of a device or a mount, which tell nothing about the file
-_DEVICE = {errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOTCONN, errno.ETIMEDOUT}
 
 Progress = Callable[[], None]
 
