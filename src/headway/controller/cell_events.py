@@ -61,7 +61,8 @@ def take_in(tx: Transaction, run: Run, event: dict[str, Any]) -> set[str]:
         if any(not one.get("found") for one in told):
             # what was found has been there before: it tells nothing of the target
             _resume(tx, run.id, run.owner_id, float(event["at"]), after=IN_FLIGHT)
-        return {OWNER}
+        # while there are others, nothing follows that cannot wait until the evaluation is looked at by itself
+        return set() if event.get("left") else {OWNER}
     if kind in _CELLS_STARTED:
         _started(tx, run, [event["cell"]] if kind == _CELL_STARTED else event["cells"])
         return set()

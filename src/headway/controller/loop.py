@@ -128,3 +128,7 @@ class Loop(ABC):
     @abstractmethod
     def step(self) -> set[str]:
         """One pass. Returns the hint topics that follow from what it changed. Raises LeaseLostError."""
+
+    def pause(self) -> float:
+        """Seconds after which it looks by itself, asked after a pass."""
+        return self.interval

@@ -182,9 +182,10 @@ class Seat(threading.Thread):
                 return
             if not (heard & loop.topics) and time.monotonic() < self._due[loop.name]:
                 continue
-            self._due[loop.name] = time.monotonic() + loop.interval
+            began = time.monotonic()
             try:
                 topics = loop.step()
+                self._due[loop.name] = began + loop.pause()
             except LeaseLostError:
                 self._controller.desk.lease = None
                 _log.warning("this controller lost its lead")

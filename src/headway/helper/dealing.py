@@ -155,6 +155,11 @@ class Deals:
                 self._done(cell)
             self._changed.notify_all()
 
+    def left_without(self, cells: Sequence[Cell]) -> int:
+        """How many cells are neither valid nor given up, but for these."""
+        with self._changed:
+            return len(self._open) - sum(cell.id in self._open for cell in cells)
+
     def _done(self, cell: Cell) -> None:
         self._open.discard(cell.id)
         self._since.pop(cell.id, None)

@@ -20,18 +20,20 @@ from headway.helper.sources import Sources
 from headway.helper.voice import Voice
 from headway.protocol import events
 from headway.storage import staging
-from headway.storage.full import TargetFullError, full_of
-from headway.storage.group import Settled, Wanted, publish_cells, settle, side_by_side
-from headway.storage.probe import probe
+from headway.storage.full import TargetFullError
+from headway.storage.group import Wanted, publish_cells
+from headway.storage.mounts import Mounted
+from headway.storage.probe import hindrance
 from headway.storage.publish import Publication
 from headway.storage.quota import MANIFEST, ProjectQuota
+from headway.storage.settling import Settled, settle_cells
 from headway.storage.verify import InvalidError
 
 #: cells, and bytes of them, that may wait to be published before workers wait
-_MOST_CELLS, _MOST_BYTES = 16, 256 << 20
+_MOST_CELLS, _MOST_BYTES = 32, 256 << 20
 _THREADS = 4
 #: so many are a group, and so long the first of them waits for the others
-_GROUP, _LINGER = 8, 0.01
+_GROUP, _LINGER = 16, 0.01
 #: so often a cell's outputs may be lost where all can be written
 _MOST_LOST = 5
 
@@ -53,12 +55,19 @@ class Publisher:
     """One thread that takes results, several that sync and check. Shared by the threads that talk to workers."""
 
     def __init__(
-        self, plan: Mapping[str, Any], quota: ProjectQuota, gate: Gate, deals: Deals, sources: Sources, voice: Voice
+        self,
+        plan: Mapping[str, Any],
+        quota: ProjectQuota,
+        mounted: Mounted,
+        gate: Gate,
+        deals: Deals,
+        sources: Sources,
+        voice: Voice,
     ) -> None:
         self._rule: Mapping[str, Any] = plan["cells"]
         self._root, self._target = Path(plan["root"]), Path(self._rule["target"])
         self._quota = quota if quota.covers(self._target) else None
-        self._gate, self._deals, self._sources, self._voice = gate, deals, sources, voice
+        self._mounted, self._gate, self._deals, self._sources, self._voice = mounted, gate, deals, sources, voice
         self._changed = threading.Condition()
         self._results: deque[Result] = deque()
         self._held_cells = self._held_bytes = 0
@@ -124,7 +133,11 @@ class Publisher:
     def _publish(self, group: list[Result]) -> None:
         refusals: list[tuple[Result, TargetFullError]] = []
         wanted: list[tuple[Result, Wanted]] = []
-        for result, outcome in zip(group, side_by_side(self._pool, self._settle, group), strict=True):
+        try:
+            settled = self._gate.through(lambda: self._settle_there(group))
+        except ClosedError:
+            return
+        for result, outcome in zip(group, settled, strict=True):
             if isinstance(outcome, Wanted):
                 wanted.append((result, outcome))
             elif isinstance(outcome, TargetFullError):
@@ -139,20 +152,43 @@ class Publisher:
         for result, full in refusals:
             self._again(result, full)
 
-    def _settle(self, result: Result) -> Wanted | Failure | TargetFullError | None:
-        """None: its outputs are gone, whoever took them."""
-        rule = self._rule
+    def _settle_there(self, group: list[Result]) -> list[Wanted | Failure | TargetFullError | None]:
+        """`_settle`; what lies on a file system that is away is not gone. Raises TargetFullError."""
+        settled = self._settle(group)
+        if any(not isinstance(one, Wanted) for one in settled):
+            self._mounted.check()
+        return settled
+
+    def _settle(self, group: list[Result]) -> list[Wanted | Failure | TargetFullError | None]:
+        """Of each what is to be published, or why nothing is. None: its outputs are gone, whoever took them."""
+        scores = [self._scores(result) for result in group]
+        scored = [result.out for result, found in zip(group, scores, strict=True) if isinstance(found, dict)]
+        settled = iter(settle_cells(scored, self._rule["outputs"], self._pool))
+        found: list[Wanted | Failure | TargetFullError | None] = []
+        for result, told in zip(group, scores, strict=True):
+            outcome = next(settled) if isinstance(told, dict) else told
+            if isinstance(outcome, Settled):
+                assert isinstance(told, dict)
+                found.append(self._wanted(result, outcome, told))
+            elif isinstance(outcome, InvalidError):
+                found.append(_unless_gone(result, Failure("invalid_output", outcome.reason)))
+            elif isinstance(outcome, OSError):
+                why = f"Its outputs cannot be read: {outcome.strerror or outcome}."
+                found.append(Failure("invalid_output", why))
+            else:
+                found.append(outcome)
+        return found
+
+    def _scores(self, result: Result) -> dict[str, float] | Failure | TargetFullError | None:
         try:
-            scores = scores_of(rule, result.out, result.scores)
-            settled: Settled = settle(result.out, rule["outputs"])
+            return scores_of(self._rule, result.out, result.scores)
         except NoScoreError as error:
-            return Failure("no_score", str(error)) if result.out.is_dir() else None
-        except InvalidError as error:
-            return Failure("invalid_output", error.reason) if result.out.is_dir() else None
+            return _unless_gone(result, Failure("no_score", str(error)))
         except TargetFullError as full:
             return full
-        except OSError as error:
-            return Failure("invalid_output", f"Its outputs cannot be read: {error.strerror or error}.")
+
+    def _wanted(self, result: Result, settled: Settled, scores: dict[str, float]) -> Wanted:
+        rule = self._rule
         checkpoint, case = rule["checkpoints"][result.cell.checkpoint], rule["cases"][result.cell.case]
         manifest = {
             "key": result.cell.key,
@@ -180,17 +216,15 @@ class Publisher:
 
     def _commit(self, wanted: list[tuple[Result, Wanted]]) -> None:
         """Publishes them, and tells; what is done leaves the list. Raises TargetFullError when something is left."""
-        outcomes = publish_cells([one for _, one in wanted], self._quota, self._pool)
+        self._mounted.check()
+        outcomes = publish_cells([one for _, one in wanted], self._quota)
         told, full = [], None
         left: list[tuple[Result, Wanted]] = []
         for (result, one), outcome in zip(list(wanted), outcomes, strict=True):
             if isinstance(outcome, Publication):
                 told.append((result, outcome))
-            elif isinstance(outcome, TargetFullError):
-                full = full or outcome
-                left.append((result, one))
-            elif isinstance(outcome, OSError) and (hindered := self._hindered(one.target.parent)):
-                full = full or hindered
+            elif isinstance(outcome, TargetFullError) or (hindered := self._hindered(result, one, outcome)):
+                full = full or (outcome if isinstance(outcome, TargetFullError) else hindered)
                 left.append((result, one))
             else:
                 why = outcome.reason if isinstance(outcome, InvalidError) else outcome.strerror or str(outcome)
@@ -217,7 +251,7 @@ class Publisher:
 
         Unless that comes again and again where all can be written: then it is the cell's own doing.
         """
-        if self._takes_writes(result.size):
+        if self._lacks(result.size) is None:
             lost = self._lost[result.cell.id] = self._lost.get(result.cell.id, 0) + 1
             if lost > _MOST_LOST:
                 self._failed(result, Failure("invalid_output", f"Its outputs cannot be read: {full.message}"))
@@ -228,24 +262,18 @@ class Publisher:
             self._gate.through(lambda: self._probe(result.size))
         self._deals.give_back(result.cell)
 
-    def _hindered(self, folder: Path) -> TargetFullError | None:
-        """What keeps anything from being written there, such as a name in the way: no fault of a cell."""
-        try:
-            with full_of(folder, whatever=True):
-                probe(folder)
-        except TargetFullError as full:
-            return full
-        return None
+    def _hindered(self, result: Result, one: Wanted, failed: InvalidError | OSError) -> TargetFullError | None:
+        """What kept the cell from being published that is no fault of a cell, such as a name in the way."""
+        if isinstance(failed, OSError):
+            return self._mounted.away() or hindrance(one.target.parent)
+        return None if result.out.is_dir() else self._mounted.away()
 
-    def _takes_writes(self, size: int) -> bool:
-        try:
-            self._probe(size)
-        except TargetFullError:
-            return False
-        return True
+    def _lacks(self, size: int) -> TargetFullError | None:
+        return self._mounted.away() or hindrance(self._target, bytes=size, files=2, quota=self._quota)
 
     def _probe(self, size: int) -> None:
-        probe(self._target, bytes=size, files=2, quota=self._quota)
+        if full := self._lacks(size):
+            raise full
 
     def _keep(self, wanted: list[tuple[Result, Wanted]]) -> None:
         """Whatever becomes of us while the target is full: what is finished is not run again."""
@@ -267,7 +295,8 @@ class Publisher:
 
     def tell(self, published: list[tuple[Cell, Publication]]) -> None:
         """Says that these cells are published."""
-        self._voice.event(events.CELLS, cells=[self._told(cell, one) for cell, one in published])
+        left = self._deals.left_without([cell for cell, _ in published])
+        self._voice.event(events.CELLS, cells=[self._told(cell, one) for cell, one in published], left=left)
         self._deals.valid([cell for cell, _ in published])
 
     def _told(self, cell: Cell, one: Publication) -> dict[str, Any]:
@@ -289,3 +318,7 @@ class Publisher:
             "files": len(one.files) + 1,
             "found": one.found,
         }
+
+
+def _unless_gone(result: Result, failure: Failure) -> Failure | None:
+    return failure if result.out.is_dir() else None

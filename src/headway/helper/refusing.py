@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import shutil
 import threading
 import time
@@ -13,7 +15,8 @@ from typing import Any
 from headway.helper.gate import Gate
 from headway.storage import staging
 from headway.storage.full import TargetFullError, full_of, is_full
-from headway.storage.probe import probe
+from headway.storage.mounts import Mounted
+from headway.storage.probe import hindrance, probe
 from headway.storage.quota import ProjectQuota
 
 #: a refusal with one of these may also be the script's own mistake: only the probe tells
@@ -29,9 +32,9 @@ _LOOK_SECONDS = 0.1
 class Refusals:
     """Of one target. Shared by threads."""
 
-    def __init__(self, target: Path, quota: ProjectQuota | None, gate: Gate, files: int) -> None:
+    def __init__(self, target: Path, quota: ProjectQuota | None, mounted: Mounted, gate: Gate, files: int) -> None:
         """files: that a cell leaves, about."""
-        self._target, self._quota, self._gate, self._files = target, quota, gate, files
+        self._target, self._quota, self._mounted, self._gate, self._files = target, quota, mounted, gate, files
         self._phantoms: dict[int, int] = {}
         self._lock = threading.Lock()
         self._looked_at = 0.0
@@ -55,12 +58,13 @@ class Refusals:
             write, self._probed = not self._probed, False
             due = write or self._gate.shut or time.monotonic() - self._looked_at >= _LOOK_SECONDS
         if due:
+            self._mounted.check()
             probe(self._target, quota=self._quota, bytes=size, files=self._files, write=write)
             with self._lock:
                 self._looked_at = time.monotonic()
         staging.forget(out)
         try:
-            _make_empty(out)
+            self._make_empty(out)
         except OSError:
             probe(self._target, files=2)
             raise
@@ -77,32 +81,37 @@ class Refusals:
         needed = max(size, written) + _SPARE_BYTES, max(files, self._files) + _SPARE_FILES
         # some libraries tell a full disk without its errno; and a script may lack a permission somewhere else
         told = (is_full(number) and number not in _PERMISSION) or not out.is_dir()
-        refused = self._refused(place, 0, 0) or (not told and self._refused(place, *needed))
-        if not told and not refused:
+        refused = self._lacks(place, 0, 0) or (None if told else self._lacks(place, *needed))
+        if refused is None and not told:
             return False
-        if not refused:
+        if refused is None:
             self._phantoms[cell] = self._phantoms.get(cell, 0) + 1
-            if self._phantoms[cell] > _PHANTOMS and not self._refused(place, written + 1, 1):
+            if self._phantoms[cell] > _PHANTOMS and self._lacks(place, written + 1, 1) is None:
                 return False
         shutil.rmtree(out, ignore_errors=True)
-        self._gate.through(lambda: self._check(place, *needed))
+        self._gate.through(lambda: self._require(place, *needed))
         self._probed = False
         return True
 
-    def _refused(self, place: Path | None, size: int, files: int) -> bool:
-        try:
-            self._check(place, size, files)
-        except TargetFullError:
-            return True
-        return False
-
-    def _check(self, place: Path | None, size: int, files: int) -> None:
+    def _lacks(self, place: Path | None, size: int, files: int) -> TargetFullError | None:
         # without the project's quota, which hinders publishing, and never a worker's own writes
-        with full_of(self._target, whatever=True):
-            probe(self._target, bytes=size, files=files)
-        if place is not None:
-            with full_of(place, whatever=True):
-                probe(place, bytes=size, files=files)
+        found = self._mounted.away() or hindrance(self._target, bytes=size, files=files)
+        return found if found or place is None else hindrance(place, bytes=size, files=files)
+
+    def _require(self, place: Path | None, size: int, files: int) -> None:
+        if full := self._lacks(place, size, files):
+            raise full
+
+    def _make_empty(self, out: Path) -> None:
+        try:
+            out.mkdir()
+        except FileExistsError:
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir(exist_ok=True)
+        except FileNotFoundError:
+            # what is missing may be on a file system that is away
+            self._mounted.check()
+            out.mkdir(parents=True)
 
     def _place(self, path: Any) -> Path | None:
         """The folder elsewhere that the worker could not write in; None: the target."""
@@ -115,20 +124,17 @@ class Refusals:
 
 def content(folder: Path) -> tuple[int, int]:
     """(bytes, files) that are in the folder now."""
-    sizes = []
-    for path in folder.rglob("*"):
+    size = files = 0
+    waiting = [os.fspath(folder)]
+    while waiting:
         try:
-            sizes.append(path.lstat().st_size)
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    with contextlib.suppress(OSError):
+                        size += entry.stat(follow_symlinks=False).st_size
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
         except OSError:
             continue
-    return sum(sizes), len(sizes)
-
-
-def _make_empty(out: Path) -> None:
-    try:
-        out.mkdir()
-    except FileExistsError:
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(exist_ok=True)
-    except FileNotFoundError:
-        out.mkdir(parents=True)
+    return size, files

@@ -16,7 +16,7 @@ LAUNCHED = "launched"
 CHECKPOINT = "checkpoint"
 #: cells whose outputs were published: `cells` [{`cell`, `publication`, `score`, `scores`, `outputs` [{name, bytes,
 #: sha256, kind, ...facts}], `path` (under the root, or absolute), `seconds`, `bytes`, `files`, `found` (true when it
-#: had been published before and was verified again)}]
+#: had been published before and was verified again)}]; `left`: how many of the worker's are neither valid nor given up
 CELLS = "cells"
 #: cells that have been worked on for half a second: `cells` [ids]
 CELLS_STARTED = "cells_started"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 RESTARTS = 5
 #: seconds before the second restart, twice that before the third, ...
 BACKOFF = 0.5
+#: how long one that says much is left alone: each look at it makes others look too
+REST_SECONDS = 0.2
 
 
 class Helper:
@@ -126,6 +128,9 @@ class Helper:
         else:
             for line in lines:
                 self._hear(line)
+            self._report.flush()
+            if block and self.prepared:
+                self._loop.rest(fd, len(block), REST_SECONDS)
         return bool(block)
 
     def _hear(self, line: bytes) -> None:
@@ -139,7 +144,7 @@ class Helper:
             self._report.say(str(said["log"]))
         elif isinstance(said.get("event"), dict):
             fields = dict(said["event"])
-            self._report.event(str(fields.pop("event", "helper")), **fields)
+            self._report.note(str(fields.pop("event", "helper")), **fields)
         elif isinstance(said.get("points"), list):
             if self.take_points is not None:
                 self.take_points(said["points"], said.get("mark"))

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 REST_SECONDS = 0.05
 #: bytes that may come while it rests: a quarter of a pipe
 REST_BYTES = 1 << 16
-#: two reads closer than this make it busy: one that was left alone for a moment still is
-BUSY_SECONDS = 2 * REST_SECONDS
 
 
 class Loop:
@@ -47,16 +45,17 @@ class Loop:
             known.pop(fd, None)
         os.close(fd)
 
-    def rest(self, fd: int, size: int = 0) -> None:
-        """Told after each read of `fd`: leaves it alone for a moment if it was read a moment ago.
+    def rest(self, fd: int, size: int = 0, seconds: float = REST_SECONDS) -> None:
+        """Told after each read of `fd`: leaves it alone for `seconds` if it was read a moment ago.
 
         size: bytes that were read; where they came so quickly that its pipe may be full before, it does not rest.
         """
         now = time.monotonic()
         since = now - self._read_at.get(fd, 0.0)
-        quick = size * REST_SECONDS > REST_BYTES * since
-        if since < BUSY_SECONDS and not quick and fd not in self._resting:
-            self._resting[fd] = now + REST_SECONDS
+        quick = size * seconds > REST_BYTES * since
+        # two reads closer than this make it busy: one that was left alone for a moment still is
+        if since < 2 * seconds and not quick and fd not in self._resting:
+            self._resting[fd] = now + seconds
             self._poll.unregister(fd)
         self._read_at[fd] = now
 

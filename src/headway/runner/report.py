@@ -65,9 +65,13 @@ class Report:
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Appends to events.jsonl. What a full disk does not take waits and is tried again: events are never lost."""
+        self.note(name, **fields)
+        self.flush()
+
+    def note(self, name: str, /, **fields: Any) -> None:
+        """An event that is written with the next `flush`."""
         line = json.dumps({"at": time.time(), "event": name, **fields}, ensure_ascii=False) + "\n"
         self._waiting.append(line.encode("utf-8", "replace"))
-        self.flush()
 
     def flush(self) -> None:
         """Writes the events that wait, and hints."""

@@ -18,9 +18,10 @@ import pytest
 from headway.helper.gate import Gate
 from headway.storage import diskquota, holders, writing
 from headway.storage.full import REMEDIES, TargetFullError
-from headway.storage.group import Wanted, publish_cells, settle
+from headway.storage.group import Wanted, publish_cells
 from headway.storage.probe import probe
 from headway.storage.publish import Publication, Published, file_digest, found_folder, publish_checked, verify_folder
+from headway.storage.settling import Settled, settle_cells
 
 from . import filesystems as fs
 
@@ -294,8 +295,9 @@ def test_at_the_gate_it_goes_on_by_itself_when_the_cause_is_gone(at: Place, tmp_
 
 def test_a_group_of_cells_waits_whole_and_is_published_once(at: Place) -> None:
     rules: list[dict[str, Any]] = [{**output} for output in OUTPUTS]
-    staged = [settle(_staged(at.target / ".staging" / str(n), n), rules) for n in range(2)]
-    wanted = [Wanted(s, at.target / "row" / f"{n}", {"key": n}) for n, s in enumerate(staged)]
+    staged = settle_cells([_staged(at.target / ".staging" / str(n), n) for n in range(2)], rules)
+    wanted = [Wanted(s, at.target / "row" / f"{n}", {"key": n}) for n, s in enumerate(staged) if isinstance(s, Settled)]
+    assert len(wanted) == 2
     with at.fault():
         refused = publish_cells(wanted)
     # what lies there already needs so little more that it may fit even now
@@ -388,7 +390,8 @@ def test_too_many_open_files(tmp_path: Path) -> None:
 
 
 def test_cells_wait_while_nothing_can_be_opened(tmp_path: Path) -> None:
-    settled = settle(_staged(tmp_path / "staged"), [{**output} for output in OUTPUTS])
+    (settled,) = settle_cells([_staged(tmp_path / "staged")], [{**output} for output in OUTPUTS])
+    assert isinstance(settled, Settled)
     wanted = [Wanted(settled, tmp_path / "row" / "cell", {"key": 1})]
     with fs.few_files():
         (refused,) = publish_cells(wanted)

@@ -9,16 +9,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headway.storage.full import TargetFullError
-from headway.storage.group import Wanted, publish_cells, settle
+from headway.storage.group import Wanted, publish_cells
 from headway.storage.publish import Publication, verify_folder
 from headway.storage.quota import ProjectQuota
+from headway.storage.settling import Settled, settle_cells
 from headway.storage.verify import InvalidError
 
 RULES: list[dict[str, Any]] = [{"name": "score.json", "kind": "json"}, {"name": "log.txt", "kind": "file"}]
@@ -34,6 +34,13 @@ def staged(folder: Path, size: int = 100) -> Path:
     return folder
 
 
+def settle(folder: Path, rules: list[dict[str, Any]]) -> Settled:
+    (settled,) = settle_cells([folder], rules)
+    if isinstance(settled, Exception):
+        raise settled
+    return settled
+
+
 def wanted(base: Path, count: int, size: int = 100, rules: list[dict[str, Any]] = RULES) -> list[Wanted]:
     return [
         Wanted(settle(staged(base / f".s/{n}", size), rules), base / f"row-{n // 2}/{n}", {"key": f"k{n}"})
@@ -45,8 +52,7 @@ def test_a_group_is_moved_and_holds_what_is_declared(tmp_path: Path) -> None:
     quota = ProjectQuota(tmp_path)
     asked = wanted(tmp_path, 5)
     inode = (tmp_path / ".s/0/log.txt").stat().st_ino
-    with ThreadPoolExecutor(4) as pool:
-        outcomes = publish_cells(asked, quota, pool)
+    outcomes = publish_cells(asked, quota)
     for one, outcome in zip(asked, outcomes, strict=True):
         assert isinstance(outcome, Publication) and not outcome.found
         assert verify_folder(one.target).id == outcome.id
@@ -159,6 +165,7 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 from headway.storage import group
 from headway.storage.quota import ProjectQuota
+from headway.storage.settling import settle_cells
 base, at = Path(sys.argv[1]), int(sys.argv[2])
 calls = 0
 class Os:
@@ -173,11 +180,11 @@ class Os:
             return real(*a, **k)
         return call
 rules = {rules!r}
-settled = [group.settle(base / f".s/{{n}}", rules) for n in range(4)]
+settled = settle_cells([base / f".s/{{n}}" for n in range(4)], rules)
 wanted = [group.Wanted(one, base / f"row/{{n}}", {{"key": f"k{{n}}"}}) for n, one in enumerate(settled)]
 group.os = Os()
-from headway.storage import writing
-writing.os = Os()
+from headway.storage import syncing, writing
+writing.os = syncing.os = Os()
 group.publish_cells(wanted, ProjectQuota(base))
 """
 
