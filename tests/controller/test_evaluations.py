@@ -557,8 +557,8 @@ def test_the_table_follows_the_index_and_is_made_by_the_next_controller(house: H
 # what is left
 
 
-def staged(folder: Path, attempt: str) -> Path:
-    place = staging.folder(folder, attempt) / "1"
+def staged(house: House, folder: Path, attempt: str) -> Path:
+    place = staging.folder(folder, house.ctx.root, attempt) / "1"
     place.mkdir(parents=True)
     (place / "half.bin").write_bytes(b"x")
     return place
@@ -583,8 +583,8 @@ def test_what_killed_workers_left_goes_with_the_end(house: House, dies: bool) ->
         attempt = tx.runs.add_attempt(**attempt_values(worker, 1, state=AttemptState.ENDED))
     house.change_run(worker.id, state=RunState.RUNNING)
     outputs = house.ctx.root / evaluation.path / "outputs"
-    staged(outputs, attempt.id)
-    staging.note(staged(outputs, "999-1"), {"cell": 1})
+    staged(house, outputs, attempt.id)
+    staging.note(staged(house, outputs, "999-1"), {"cell": 1})
     publish(house, evaluation, *(c.id for c in house.cells(evaluation.id)))
     loop.step()
     assert house.evaluation(evaluation.id).state is EvaluationState.SUCCEEDED
@@ -593,7 +593,7 @@ def test_what_killed_workers_left_goes_with_the_end(house: House, dies: bool) ->
     assert len(list(outputs.glob(".staging-*"))) == 2
     house.change_run(worker.id, **ENDED)
     tidied(Evaluate(house.new_desk("second")) if dies else loop)
-    assert [p.name for p in outputs.glob(".staging-*")] == [".staging-999-1"]
+    assert [p.name for p in outputs.glob(".staging-*")] == [staging.folder(outputs, house.ctx.root, "999-1").name]
 
 
 def test_a_folder_that_was_left_is_tidied_too(house: House, tmp_path: Path) -> None:
@@ -603,6 +603,6 @@ def test_a_folder_that_was_left_is_tidied_too(house: House, tmp_path: Path) -> N
     with house.ctx.store.begin() as tx:
         tx.evaluations.change(evaluation.id, plan={**evaluation.plan, "left_folders": [str(old)]})
         attempt = tx.runs.add_attempt(**attempt_values(worker, 1, state=AttemptState.ENDED))
-    staging.note(staged(old, attempt.id), {"cell": 1})
+    staging.note(staged(house, old, attempt.id), {"cell": 1})
     tidied(Evaluate(house.desk))
     assert list(old.iterdir()) == []

@@ -181,6 +181,7 @@ def plan(desk: Desk, tx: Transaction, run: Run, folder: AttemptFolder) -> dict[s
     rows = {c.checkpoint_id: c.row for c in kept}
     return {
         "target": str(root / cell_rules.outputs_folder(evaluation)),
+        "mount": asked.get(cell_rules.MOUNT),
         "work": str(folder.work),
         **{name: asked.get(name) for name in ("worker", "command", "check", "scorer", "score_file", "score")},
         "scores": asked.get("scores") or "file",

@@ -10,12 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 from headway.controller import deals, follow, targets
 from headway.controller.cell_events import OWNER, go_on, lacks, note, stop_for
 from headway.controller.indexing import Indexing
 from headway.controller.loop import Desk, Loop
 from headway.controller.tidying import Tidying
+from headway.rules import cells as cell_rules
 from headway.rules import dealing
 from headway.rules.forecast import due, forecast
 from headway.rules.records import Evaluation, Run
@@ -176,6 +178,7 @@ class Evaluate(Loop):
     def _deal(self, view: View) -> set[str]:
         with self.desk.services.store.read() as tx:
             deal = deals.prepare(tx, view.evaluation, view.step)
+        mount = self._mount(view.evaluation)
 
         def effect(tx: Transaction, view: View) -> set[str]:
             # what another evaluation has done meanwhile is done
@@ -186,10 +189,21 @@ class Evaluate(Loop):
                 # all that is left is being done for another evaluation; it is looked at again before long
                 self._rests[view.evaluation.id] = time.monotonic() + self.interval
                 return set()
+            if mount is not None:
+                tx.evaluations.change(view.evaluation.id, plan={**view.evaluation.plan, cell_rules.MOUNT: mount})
             deals.apply(self.desk, tx, view.evaluation, view.step, deal)
             return {"run", "states"}
 
         return self._apply(view, effect)
+
+    def _mount(self, evaluation: Evaluation) -> dict[str, Any] | None:
+        """What its outputs are on, unless that is known or cannot be told now."""
+        if evaluation.plan.get(cell_rules.MOUNT):
+            return None
+        services = self.desk.services
+        self.desk.assure()
+        found = self._looks.at(("mount", evaluation.id), lambda: targets.mount(services, evaluation))
+        return found if isinstance(found, dict) else None
 
     # -- full targets
 

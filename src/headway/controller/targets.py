@@ -15,6 +15,7 @@ from headway.services import quota
 from headway.services.context import Services
 from headway.storage import diskquota
 from headway.storage.full import free, full_of
+from headway.storage.mounts import Mounted, remember
 from headway.storage.probe import probe
 
 #: seconds that a look is waited for; then its answer is for the next time
@@ -66,6 +67,7 @@ def writable(services: Services, evaluation: Evaluation, project: str, lacks: tu
     """
     folder, size, files = lacks
     target = outputs(services, evaluation)
+    require_mounted(services, evaluation)
     with full_of(target, whatever=True):
         probe(target, quota=quota.of(services, project), bytes=size, files=files)
         work = services.root / "attempts"
@@ -74,9 +76,21 @@ def writable(services: Services, evaluation: Evaluation, project: str, lacks: tu
     return True
 
 
+def mount(services: Services, evaluation: Evaluation) -> dict[str, Any]:
+    """What the evaluation's outputs are on, as its plan keeps it from the first deal on. Raises OSError."""
+    return remember(outputs(services, evaluation)).to_json()
+
+
+def require_mounted(services: Services, evaluation: Evaluation) -> None:
+    """Raises TargetFullError while what the outputs are on is away."""
+    if known := evaluation.plan.get(cell_rules.MOUNT):
+        Mounted(outputs(services, evaluation), known).check()
+
+
 def rooms(services: Services, evaluation: Evaluation, project: str) -> list[Room]:
-    """What still fits where the evaluation's outputs go, limit by limit. Raises OSError."""
+    """What still fits where the evaluation's outputs go, limit by limit. Raises TargetFullError or OSError."""
     target = outputs(services, evaluation)
+    require_mounted(services, evaluation)
     space, inodes = free(target)
     block = _block(target)
     found = [Room(str(target), space, inodes, block)]

@@ -51,19 +51,19 @@ class Tidying:
             # of these alone: when a slow folder is looked at, a retry's may be there too
             attempts = {attempt.id for run in workers for attempt in tx.runs.attempts(run.id)}
         done = evaluation.state is EvaluationState.SUCCEEDED
-        now = targets.outputs(self.desk.services, evaluation)
-        earlier = {self.desk.services.root / folder for folder in evaluation.plan.get("left_folders", [])} - {now}
+        now, root = targets.outputs(self.desk.services, evaluation), self.desk.services.root
+        earlier = {root / folder for folder in evaluation.plan.get("left_folders", [])} - {now}
 
         def tidy() -> bool:
-            tidied(now, attempts, finished_too=done)
+            tidied(now, root, attempts, finished_too=done)
             for folder in earlier:
-                tidied(folder, attempts, finished_too=True)
+                tidied(folder, root, attempts, finished_too=True)
             return True
 
         return bool(self._looks.at(("tidy", number), tidy))
 
 
-def tidied(folder: Path, attempts: Collection[str], *, finished_too: bool) -> None:
+def tidied(folder: Path, root: Path, attempts: Collection[str], *, finished_too: bool) -> None:
     """Removes there what the attempts left and no other will come back for."""
-    staging.clear(folder, attempts, finished_too=finished_too)
+    staging.clear(folder, root, attempts, finished_too=finished_too)
     writing.sweep_temporaries(folder)

@@ -23,6 +23,7 @@ from headway.helper.sources import Sources
 from headway.helper.talking import Dealt, Talks
 from headway.helper.voice import Voice
 from headway.storage import staging
+from headway.storage.mounts import Mounted
 from headway.storage.publish import Publication, found_folder, published_key, sweep_temporaries
 from headway.storage.quota import ProjectQuota
 
@@ -38,16 +39,18 @@ class Cells:
         self._rule: dict[str, Any] = plan["cells"]
         self._root, self._target = Path(plan["root"]), Path(self._rule["target"])
         self._attempt, self._voice = attempt, voice
-        self._staged = staging.folder(self._target, attempt)
+        self._staged = staging.folder(self._target, self._root, attempt)
         quota = ProjectQuota(Path(plan["project_folder"]))
         self._gate = Gate(voice, float(self._rule.get("resume_seconds", 1.0)), self._rule.get("hold_seconds"))
         self._deals = Deals(self._rule, voice)
         self._gate.on_held = self._deals.close
         self._sources = Sources(self._rule["checkpoints"])
-        self._publisher = Publisher(plan, quota, self._gate, self._deals, self._sources, voice)
+        self._mounted = Mounted(self._target, self._rule.get("mount"))
+        self._publisher = Publisher(plan, quota, self._mounted, self._gate, self._deals, self._sources, voice)
         self._publisher.say, self._publisher.die = self._say, self._die
         covered = quota if quota.covers(self._target) else None
-        self._refusals = Refusals(self._target, covered, self._gate, len(self._rule["outputs"]) + 1)
+        files = len(self._rule["outputs"]) + 1
+        self._refusals = Refusals(self._target, covered, self._mounted, self._gate, files)
         self._talks = Talks(self._answer, self._leave, self._die)
         self._notes: deque[str] = deque(maxlen=_MOST_NOTES)
 
@@ -62,13 +65,14 @@ class Cells:
         self._deals.close()
         self._talks.finish(_FINISH_SECONDS)
         self._publisher.finish(_FINISH_SECONDS)
-        staging.clear(self._target, [self._attempt], finished_too=False)
+        staging.clear(self._target, self._root, [self._attempt], finished_too=False)
 
     def _serve(self) -> None:
         try:
             self._publisher.start()
             # closed: nothing is dealt any more, and workers are to hear so
             with contextlib.suppress(ClosedError):
+                self._gate.through(self._mounted.check)
                 self._find_published()
                 self._take_over()
             for work in (self._deals.watch, self._sweep):

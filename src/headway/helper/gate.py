@@ -51,7 +51,7 @@ class Gate:
 
     def through(self, attempt: Callable[[], T]) -> T:
         """What `attempt` returns, tried until its target is not full. Raises ClosedError, or what `attempt` raises."""
-        looks = 0
+        looks, given_up = 0, False
         settle_until = time.monotonic() + _SETTLE_SECONDS
         try:
             while True:
@@ -67,8 +67,11 @@ class Gate:
                         continue
                     self._wait(full)
                     self._sleep(self._seconds)
+        except ClosedError:
+            given_up = True
+            raise
         finally:
-            self._pass()
+            self._pass(given_up)
 
     def _sleep(self, seconds: float) -> None:
         if self._closed.wait(seconds):
@@ -95,10 +98,11 @@ class Gate:
             self.on_held()
             raise ClosedError
 
-    def _pass(self) -> None:
+    def _pass(self, given_up: bool) -> None:
+        """What went through after a wait tells its end, closed meanwhile or not: what it did may be told by now."""
         with self._lock:
-            self._waiting.pop(threading.get_ident(), None)
-            if self._told and not self._waiting and not self._closed.is_set():
+            waited = self._waiting.pop(threading.get_ident(), None) is not None
+            if waited and not given_up and not self._waiting:
                 self._told = None
                 self._voice.event(events.RESUMED)
                 self._voice.log("goes on: the target takes writes again")

@@ -17,6 +17,8 @@ COMMON = (
     *("worker", "command", "outputs", "check", "scorer", "scores", "score_file", "score"),
     *("datasets", "environment"),
 )
+#: in a plan: what the outputs' file system was when cells were dealt first, see `storage.mounts.Mount`
+MOUNT = "mount"
 
 
 class Column(NamedTuple):

@@ -362,8 +362,8 @@ class Cell:
     #: of all that is published
     bytes: int = 0
     files: int = 0
-    #: what a failure is grouped by ("exit", "exception", "timeout", "killed", "invalid_output", "no_score", "load",
-    #: "check", "damaged"), or "adopted"
+    #: what a failure is grouped by ("exit", "exception", "timeout", "killed", "oom_kill", "invalid_output", "no_score",
+    #: "load", "check", "damaged"), or "adopted"
     cause: str | None = None
 
 

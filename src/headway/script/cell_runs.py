@@ -12,6 +12,7 @@ import sys
 import time
 
 from headway.protocol import cellwords
+from headway.script import oom
 from headway.script.printed import Printed, last_object
 
 TYPE_CHECKING = False
@@ -157,7 +158,10 @@ def _child(hello: dict[str, Any]) -> _Child:
         child.end()
         if fatal := child.first.get("fatal"):
             raise SystemExit(fatal)
-    raise SystemExit(f"{child.first['failed']['reason'][:-1]} while the code was imported, {_IMPORT_TRIES} times.")
+    failed = child.first["failed"]
+    if failed["cause"] == oom.CAUSE:
+        raise SystemExit(f"{failed['reason']} That was while the code was imported, {_IMPORT_TRIES} times.")
+    raise SystemExit(f"{failed['reason'][:-1]} while the code was imported, {_IMPORT_TRIES} times.")
 
 
 class _Child:
@@ -181,6 +185,9 @@ class _Child:
         self._socket = ours
         self._pidfd = os.pidfd_open(self.pid)
         self._heard = b""
+        self._kills = oom.Kills()
+        #: bytes that it used at most, once it has ended
+        self._used = 0
         self.alive = True
         #: {"ready"}, {"fatal"}: a sentence, or {"failed"} when it died
         self.first = self.more(None)
@@ -242,7 +249,10 @@ class _Child:
                 return True
 
     def _died(self) -> dict[str, Any]:
-        return {"failed": {"cause": "killed", "reason": died("The worker", self.end())}}
+        status = self.end()
+        if memory := self._kills.sentence("The worker", status, self._used):
+            return {"failed": {"cause": oom.CAUSE, "reason": memory}}
+        return {"failed": {"cause": "killed", "reason": died("The worker", status)}}
 
     def end(self, at_once: bool = False) -> int:
         """Ends it and all of its group; its exit code, or minus the signal that ended it."""
@@ -256,7 +266,8 @@ class _Child:
         found = poll.poll(0 if at_once else _LEAVE_SECONDS * 1000)
         os.close(self._pidfd)
         _kill_group(self.pid)
-        _, status = os.waitpid(self.pid, 0)
+        _, status, usage = os.wait4(self.pid, 0)
+        self._used = usage.ru_maxrss << 10
         if self.printed is not None:
             self.printed.take()
             self.printed.close()

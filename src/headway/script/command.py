@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from headway.script import oom
 from headway.script.printed import Printed, last_line
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def run_command(words: list[str], timeout: float | None, began: float) -> tuple[dict[str, Any], Printed]:
     """{"ok": true} or {"failed": {...}}, and what it printed on stdout. Raises OSError when it cannot be started."""
+    kills = oom.Kills()
     process = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -27,12 +29,15 @@ def run_command(words: list[str], timeout: float | None, began: float) -> tuple[
     done = _wait(process, (out, err), None if timeout is None else began + timeout)
     # what it left in the background must not outlive its cell
     _kill(process.pid)
-    status = process.wait()
+    _, state, usage = os.wait4(process.pid, 0)
+    status = process.returncode = os.waitstatus_to_exitcode(state)
     for printed in (out, err):
         printed.take()
         printed.close()
     if not done:
         return _failed("timeout", f"It took longer than its time limit of {timeout:g} s."), out
+    if memory := kills.sentence("It", status, usage.ru_maxrss << 10):
+        return {"failed": {**_failed(oom.CAUSE, memory)["failed"], "tail": err.text[-4096:]}}, out
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         return {"failed": {**_failed("killed", f"It was killed by {name}.")["failed"], "tail": err.text[-4096:]}}, out

@@ -15,6 +15,7 @@ from headway.services import access, evaluation_requests, evaluation_views, runs
 from headway.services.context import Services
 from headway.services.evaluation_requests import Resolved
 from headway.services.evaluation_views import MOST_RUNS, OWNER
+from headway.storage.mounts import UNMOUNTED
 from headway.store.base import ConflictError, Transaction
 from headway.wire.evaluations import (
     CellView,
@@ -280,7 +281,8 @@ def target(ctx: Services, caller: Caller, project: str, evaluation_id: int, requ
         folder = request.folder and evaluation_requests.folder(ctx, home.name, request.folder, "folder")
         if request.folder is not None and not folder:
             raise UsageError("folder: it is empty.", "Give an absolute folder, or none for the evaluation's own.")
-        if folder != evaluation.target:
+        # the same one again: what is there now is meant, not what was mounted there before
+        if folder != evaluation.target or evaluation.cause == UNMOUNTED:
             _move(
                 ctx, tx, evaluation, folder or None, f"{caller.name} changed the target of evaluation {evaluation_id}."
             )
@@ -293,7 +295,8 @@ def target(ctx: Services, caller: Caller, project: str, evaluation_id: int, requ
 def _move(ctx: Services, tx: Transaction, evaluation: Evaluation, folder: str | None, why: str) -> None:
     left = sorted({*evaluation.plan.get("left_folders", []), cell_rules.outputs_folder(evaluation)})
     # the controller tidies these up when the evaluation has ended
-    tx.evaluations.change(evaluation.id, target=folder, forecast={}, plan={**evaluation.plan, "left_folders": left})
+    plan = {**evaluation.plan, "left_folders": left, cell_rules.MOUNT: None}
+    tx.evaluations.change(evaluation.id, target=folder, forecast={}, plan=plan)
     moved = tx.evaluations.get(evaluation.id)
     assert moved is not None
     undone = tx.evaluations.cells(evaluation.id, _UNDONE)

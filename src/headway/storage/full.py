@@ -63,6 +63,8 @@ REMEDIES = {
     "too_many_open_files": "Raise the limit (ulimit -n, or fs.file-max for all); work goes on by itself.",
     "stale_handle": "Mount the network file system again; work goes on by itself.",
     "folder_limit": "Move entries out of that folder, or send the outputs to another one; work goes on by itself.",
+    "unmounted": "Mount it again; work goes on by itself. Or run `headway eval target` with another folder, or with "
+    "the same one if what is there now is meant.",
     "deleted_open": "End or restart what holds the deleted files; work goes on by itself.",
 }
 

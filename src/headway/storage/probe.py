@@ -48,6 +48,18 @@ def probe(
     return Figures(space, inodes)
 
 
+def hindrance(
+    folder: Path, *, quota: ProjectQuota | None = None, bytes: int = 0, files: int = 0, write: bool = True
+) -> TargetFullError | None:
+    """What keeps so much from being written there now, whatever it is; None: nothing does."""
+    try:
+        with full_of(folder, whatever=True):
+            probe(folder, quota=quota, bytes=bytes, files=files, write=write)
+    except TargetFullError as full:
+        return full
+    return None
+
+
 def _write(folder: Path) -> None:
     name = folder / f".probe.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

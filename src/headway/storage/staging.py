@@ -1,7 +1,9 @@
-"""Where outputs lie before they are published: `<target>/.staging-<attempt>/<cell>/`, on the target's file system.
+"""Where outputs lie before they are published: on their target's file system, in a folder for each cell of an attempt,
+`<target>/.staging-<installation>-<attempt>/<cell>/`.
 
 A worker writes into such a folder, and publishing moves it. What is finished and could not be published yet has a note
-beside it (`<cell>.done.json`), by which a later attempt takes it over; all else that an attempt leaves is swept.
+beside it (`<cell>.done.json`), by which a later attempt takes it over; all else that an attempt leaves is swept. What
+another installation of headway stages in the same folder is none of ours: its attempts may be called like ours.
 """
 
 from __future__ import annotations
@@ -15,34 +17,34 @@ from pathlib import Path
 from typing import Any
 
 from headway.protocol.files import AttemptFolder, read_json, write_whole
+from headway.storage import installation
 from headway.storage.full import TargetFullError, full_of
 
-_PREFIX = ".staging-"
 _NOTE = ".done.json"
 
 
-def folder(target: Path, attempt: str) -> Path:
-    """Where the attempt stages what is to stand in `target`."""
-    return target / f"{_PREFIX}{attempt}"
+def folder(target: Path, root: Path, attempt: str) -> Path:
+    """Where the attempt stages what is to stand in `target`. root: where attempts lie."""
+    return target / f"{_prefix(root)}{attempt}"
 
 
 def sweep(target: Path, root: Path) -> int:
-    """Removes what ended attempts left in `target` and nobody can use; how many of them had. root: where attempts lie.
+    """Removes what ended attempts left in `target` and nobody can use; how many of them had.
 
     What was finished and not published stays, for a later attempt to take over.
     """
-    return sum(_remove(place, finished_too=False) for place, attempt in _left(target) if ended(root, attempt))
+    return sum(_remove(place, finished_too=False) for place, attempt in _left(target, root) if ended(root, attempt))
 
 
-def clear(target: Path, attempts: Collection[str], *, finished_too: bool) -> int:
+def clear(target: Path, root: Path, attempts: Collection[str], *, finished_too: bool) -> int:
     """The same for these attempts, which have ended as is known. finished_too: no later attempt comes either."""
-    return sum(_remove(place, finished_too) for place, attempt in _left(target) if attempt in attempts)
+    return sum(_remove(place, finished_too) for place, attempt in _left(target, root) if attempt in attempts)
 
 
-def _left(target: Path) -> list[tuple[Path, str]]:
+def _left(target: Path, root: Path) -> list[tuple[Path, str]]:
     """What cannot be looked at now is swept another time."""
     try:
-        return _places(target)
+        return _places(target, root)
     except TargetFullError:
         return []
 
@@ -84,7 +86,7 @@ def finished(target: Path, root: Path, attempt: str) -> Iterator[tuple[Path, dic
 
     Raises TargetFullError where they cannot be looked at: what is finished would be made once more.
     """
-    for place, other in _places(target):
+    for place, other in _places(target, root):
         if other != attempt and not ended(root, other):
             continue
         for outputs in sorted(noted(place)):
@@ -114,9 +116,14 @@ def take_over(outputs: Path, place: Path) -> bool:
     return True
 
 
-def _places(target: Path) -> list[tuple[Path, str]]:
-    names = [name for name in _names(target) if name.startswith(_PREFIX)]
-    return [(target / name, name.removeprefix(_PREFIX)) for name in sorted(names)]
+def _prefix(root: Path) -> str:
+    return f".staging-{installation.name_of(root)}-"
+
+
+def _places(target: Path, root: Path) -> list[tuple[Path, str]]:
+    prefix = _prefix(root)
+    names = [name for name in _names(target) if name.startswith(prefix)]
+    return [(target / name, name.removeprefix(prefix)) for name in sorted(names)]
 
 
 def _names(folder: Path) -> list[str]:

@@ -304,6 +304,33 @@ def test_what_is_still_to_come_goes_to_another_folder(ctx: Services, member: Cal
         evaluations.target(ctx, member, "default", view.id, TargetRequest(folder=str(tmp_path)))
 
 
+def test_the_same_folder_again_stands_for_what_is_mounted_there_now(
+    ctx: Services, member: Caller, job: int, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "disk")
+    view = evaluate(ctx, member, job, target=folder)
+    gone = {"place": folder, "device": 1, "boot": "b"}
+
+    def plan() -> dict[str, Any]:
+        with ctx.store.read() as tx:
+            found = tx.evaluations.get(view.id)
+        assert found is not None
+        return found.plan
+
+    def pause(cause: str) -> None:
+        with ctx.store.begin() as tx:
+            values = {"state": EvaluationState.PAUSED, "cause": cause, "plan": {**plan(), "mount": gone}}
+            tx.evaluations.change(view.id, **values)
+
+    pause("no_space")
+    evaluations.target(ctx, member, "default", view.id, TargetRequest(folder=folder))
+    assert plan()["mount"] == gone
+    pause("unmounted")
+    again = evaluations.target(ctx, member, "default", view.id, TargetRequest(folder=folder))
+    assert (again.state, again.cause, again.target) == ("running", None, view.target)
+    assert plan()["mount"] is None
+
+
 def test_cells_come_in_pages_and_by_state(ctx: Services, member: Caller, job: int) -> None:
     view = evaluate(ctx, member, job)
     finish(ctx, view.id, ("epoch-02", "clean"))

@@ -14,7 +14,7 @@ import pytest
 
 from headway.storage import staging
 from headway.storage.full import TargetFullError
-from headway.storage.group import Wanted, publish_cells, settle
+from headway.storage.group import Wanted, publish_cells
 from headway.storage.publish import (
     Publication,
     found_folder,
@@ -26,6 +26,7 @@ from headway.storage.publish import (
     remove,
 )
 from headway.storage.quota import ProjectQuota
+from headway.storage.settling import Settled, settle_cells
 
 from . import filesystems as fs
 
@@ -33,6 +34,12 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
 OUTPUTS = [{"name": "a.json", "kind": "json"}]
 Look = Callable[["Place"], Any]
+
+
+def settle(folder: Path) -> Settled:
+    (settled,) = settle_cells([folder], OUTPUTS)
+    assert isinstance(settled, Settled), settled
+    return settled
 
 
 class Place:
@@ -46,11 +53,11 @@ class Place:
         for look in LOOKS.values():
             if look is not _finished:
                 look(self)
-        left = staging.folder(folder, "1-1") / "7"
+        left = staging.folder(folder, sources, "1-1") / "7"
         left.mkdir(parents=True)
         staging.note(left, {"cell": 7})
         # the same bytes from a place that is still there, for the group
-        self.settled = settle(self.source, OUTPUTS)
+        self.settled = settle(self.source)
 
 
 def _folder(at: Place) -> Publication:
@@ -85,7 +92,7 @@ def _remove(at: Place) -> bool:
 
 
 def _cells(at: Place) -> Any:
-    settled = getattr(at, "settled", None) or settle(at.source, OUTPUTS)
+    settled = getattr(at, "settled", None) or settle(at.source)
     (outcome,) = publish_cells([Wanted(settled, at.folder / "folder", {"key": "k"})])
     if isinstance(outcome, Exception):
         raise outcome
@@ -103,7 +110,7 @@ def _reserve(at: Place) -> bool:
 
 
 def _finished(at: Place) -> list[Any]:
-    return list(staging.finished(at.folder, at.folder / "no root", "1-1"))
+    return list(staging.finished(at.folder, at.source.parent, "1-1"))
 
 
 LOOKS: dict[str, Look] = {
@@ -196,11 +203,15 @@ def test_finished_outputs_that_cannot_be_moved_now_are_moved_later(served: fs.Fu
 
 
 def test_a_sweep_takes_nothing_that_it_cannot_look_at(served: fs.Fuse, tmp_path: Path) -> None:
-    left = staging.folder(served.folder, "1-1") / "7"
+    left = staging.folder(served.folder, tmp_path, "1-1") / "7"
     left.mkdir(parents=True)
     staging.note(left, {"cell": 7})
     served.answers(readdir=errno.EIO)
-    assert staging.sweep(served.folder, tmp_path) == 0 == staging.clear(served.folder, ["1-1"], finished_too=False)
+    assert (
+        staging.sweep(served.folder, tmp_path)
+        == 0
+        == staging.clear(served.folder, tmp_path, ["1-1"], finished_too=False)
+    )
     served.answers()
     assert left.is_dir() and staging.sweep(served.folder, tmp_path) == 0
 

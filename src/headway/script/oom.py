@@ -1,0 +1,91 @@
+"""Whether a process that was killed was killed for its memory: the kernel counts these kills, in cgroups and in all."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CAUSE = "oom_kill"
+_MACHINE = "/proc/vmstat"
+#: what version 1 has for no limit is about this, in bytes
+_UNLIMITED = 1 << 60
+_REMEDY = "Load less at once, or give the workers a spec with more memory."
+
+
+class Kills:
+    """From its making on."""
+
+    def __init__(self) -> None:
+        self._before = {place: _kills(place) for place in _counters()}
+
+    def sentence(self, who: str, status: int, used: int) -> str:
+        """What is to be said of a process that ended with `status` (minus a signal) if it was its memory; else "".
+
+        used: bytes, at most, of that process.
+        """
+        # a shell tells the signal of what it ran as 128 and more
+        if status not in (-9, 137):
+            return ""
+        # a group that was not there before is one that we were moved into, and counts from nothing
+        killed = [place for place in _counters() if _kills(place) > self._before.get(place, 0)]
+        if not killed:
+            return ""
+        most = f"It used up to {used >> 20} MiB."
+        limit = min((_limit(place) for place in _counters()), default=_UNLIMITED)
+        if limit >= _UNLIMITED or killed == [_MACHINE]:
+            return f"{who} was killed by the kernel: the machine had no memory left. {most} {_REMEDY}"
+        return f"{who} was killed by the kernel: it may use {limit >> 20} MiB of memory in all. {most} {_REMEDY}"
+
+
+def _counters() -> Iterator[str]:
+    """The files in which kills are counted: of our own cgroup, of those around it, and of the machine."""
+    for folder, version in _groups():
+        yield f"{folder}/{'memory.events' if version == 2 else 'memory.oom_control'}"
+    yield _MACHINE
+
+
+def _groups() -> Iterator[tuple[str, int]]:
+    mounts: dict[int, str] = {}
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                _, where, kind, options, *_ = line.split()
+                if kind == "cgroup2":
+                    mounts.setdefault(2, where)
+                elif kind == "cgroup" and "memory" in options.split(","):
+                    mounts.setdefault(1, where)
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            own = [line.rstrip("\n").split(":", 2) for line in file]
+    except (OSError, ValueError):
+        return
+    for _, controllers, path in own:
+        version = 1 if "memory" in controllers.split(",") else 2 if not controllers else 0
+        if version in mounts:
+            # in a container only the last of these may be there
+            while path.strip("/"):
+                yield mounts[version] + path, version
+                path = os.path.dirname(path)
+            yield mounts[version], version
+
+
+def _kills(place: str) -> int:
+    try:
+        with open(place, "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"oom_kill ")), 0)
+    except (OSError, ValueError):
+        return 0
+
+
+def _limit(place: str) -> int:
+    folder = os.path.dirname(place)
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        try:
+            with open(f"{folder}/{name}", "rb") as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            # none: "max"
+            continue
+    return _UNLIMITED
