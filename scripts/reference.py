@@ -196,7 +196,7 @@ def states() -> str:
 
 def exit_codes() -> str:
     from headway import errors
-    from headway.protocol import exits
+    from headway.protocol.causes import Cause
 
     kinds: list[list[object]] = []
     tree = re.findall(r"(\w+Error)\s+exit (\d)\s+http (\d+)\s+(.*)", errors.__doc__ or "")
@@ -204,8 +204,9 @@ def exit_codes() -> str:
         kind = getattr(errors, name)
         assert (kind.exit_code, kind.status) == (int(code), int(status)), name
         kinds.append([code, status, f"`{kind.default_code}`", what])
-    notes = comments(Path(exits.__file__))
-    causes: list[list[object]] = [[f"`{c.value}`", notes.get(f"Cause.{c.name}", "")] for c in exits.Cause]
+    # a cause without a meaning is an error here, and no empty cell
+    notes = comments(Path(sys.modules[Cause.__module__].__file__ or ""))
+    causes: list[list[object]] = [[f"`{c.value}`", notes[f"Cause.{c.name}"]] for c in Cause]
     return "".join(
         [
             "# Exit codes, errors and causes\n\n",

@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from headway.testing.films import film
 from headway.wire.evaluations import EvaluationView
 
 from .conftest import Server, eventually
-from .films import film
 from .test_console import PATIENCE, MakePage, browser, console, make_page, needs_browser, playwright, sign_in
 
 __all__ = ["browser", "console", "make_page"]
@@ -110,7 +110,14 @@ def test_the_page_shows_scores_outputs_and_what_the_curves_say(
         "After step-040 the training went on"
     )
     playwright.expect(page.locator("td.ev-tile")).to_have_count(36)
-    playwright.expect(page.locator("td.ev-tile.ev-waiting")).to_have_count(1)
+    # it is held, so the cell that is left has not been tried
+    playwright.expect(page.locator("td.ev-tile.ev-untried")).to_have_count(1)
+    playwright.expect(page.locator(".ev-legend")).to_contain_text("not tried (1)")
+    made_of = page.locator(".ev-provenance-part")
+    for words in ("Asked for by", "admin", "6 of job", "evaluate.py:Films", "USD"):
+        playwright.expect(made_of).to_contain_text(words)
+    made_of.locator("summary").click()
+    playwright.expect(made_of.locator("li code").first).to_have_text(re.compile(r"^[0-9a-f]{64}$"))
     # the best row is the brightest; in the ranking it comes first
     playwright.expect(page.locator(".ev-ranking-part tbody tr").first).to_contain_text("step-040")
     page.get_by_role("button", name="Outputs", exact=True).click()
@@ -237,6 +244,11 @@ def test_outputs_are_for_those_who_may_see_them(console: Server, evaluation: Eva
         part = visitor.get(f"{below}/cells/{cell}/files/out.mp4", headers={"Range": "bytes=4-7"})
         assert (part.status_code, part.content, part.headers["content-range"][:10]) == (206, b"ftyp", "bytes 4-7/")
         assert "sandbox" in part.headers["content-security-policy"]
+        size = part.headers["content-range"].rpartition("/")[2]
+        beyond = visitor.get(f"{below}/cells/{cell}/files/out.mp4", headers={"Range": f"bytes={size}-"})
+        assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{size}")
+        odd = visitor.get(f"{below}/cells/{cell}/files/out.mp4", headers={"Range": "bytes=5-2"})
+        assert (odd.status_code, str(len(odd.content))) == (200, size)
         assert visitor.get(f"{below}/cells/{cell}/files/../../secret").status_code == 404
         assert visitor.get(f"{below}/cells/{cell}/thumbs/score.json").status_code == 404
         assert "99" in visitor.get(f"{console.url}/projects/default/evaluations/99/drawing").text

@@ -13,10 +13,11 @@ import av
 import pytest
 
 from headway.client import Client
+from headway.testing import films
+from headway.testing.films import film
 from headway.wire.evaluations import EvaluationView
 
 from .conftest import Server
-from .films import film
 
 CHECKPOINTS, CASES = 25, 17
 TOTAL = CHECKPOINTS * CASES
@@ -48,7 +49,7 @@ def held(fresh: Server, tmp_path: Path) -> EvaluationView:
     code = tmp_path / "code"
     code.mkdir()
     (code / "worker.py").write_text(WORKER)
-    shutil.copy(Path(__file__).with_name("films.py"), code)
+    shutil.copy(films.__file__, code / "films.py")
     with fresh.client() as client:
         job = client.jobs.submit([sys.executable, "-c", TRAIN], checkpoints=["*.safetensors"], spec="small")
         assert client.runs.wait(job.id, timeout=120).state == "succeeded"

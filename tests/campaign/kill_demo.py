@@ -37,6 +37,7 @@ PATIENCE = 900.0
 ROLES = (
     ("headway demo", "demo"),
     ("-m headway demo", "demo"),
+    ("headway-helper", "helper"),
     ("headway.supervisor", "supervisor"),
     ("headway/runner", "runner"),
     ("headway.runner", "runner"),
@@ -73,14 +74,18 @@ def _read(path: str) -> str:
 
 
 def processes(home: Path) -> dict[int, str]:
-    """Process ids that belong to `home` (its path stands in their command line or environment), with their commands."""
+    """Process ids that belong to `home` (its path stands in their command line or environment), with their commands.
+
+    Before the command stands the name that a fork has taken, where it took one.
+    """
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue
         command = _read(f"/proc/{name}/cmdline")
         if command and str(home) in f"{command} {_read(f'/proc/{name}/environ')}":
-            found[int(name)] = command
+            own = _read(f"/proc/{name}/comm")
+            found[int(name)] = f"{own} {command}" if own.startswith("headway-") else command
     return found
 
 

@@ -596,6 +596,24 @@ def test_what_killed_workers_left_goes_with_the_end(house: House, dies: bool) ->
     assert [p.name for p in outputs.glob(".staging-*")] == [staging.folder(outputs, house.ctx.root, "999-1").name]
 
 
+def test_a_cell_that_a_stopped_worker_was_at_runs_no_more(house: House) -> None:
+    evaluation = house.add_evaluation(2, WAITING, workers=1)
+    loop = Evaluate(house.desk)
+    loop.step()
+    (worker,) = house.workers(evaluation.id)
+    first = house.cells(evaluation.id)[0]
+    with house.ctx.store.begin() as tx:
+        tx.evaluations.change_cells([first.id], state=CellState.RUNNING)
+        tx.evaluations.change(evaluation.id, state=EvaluationState.STOPPED, ended_at=house.clock())
+    house.change_run(worker.id, state=RunState.RUNNING)
+    loop.step()
+    # it may be publishing still
+    assert house.cells(evaluation.id)[0].state is CellState.RUNNING
+    house.change_run(worker.id, **{**ENDED, "state": RunState.STOPPED})
+    loop.step()
+    assert [cell.state for cell in house.cells(evaluation.id)] == [CellState.WAITING] * 2
+
+
 def test_a_folder_that_was_left_is_tidied_too(house: House, tmp_path: Path) -> None:
     evaluation = house.add_evaluation(2, target=str(tmp_path / "new"))
     old = tmp_path / "old" / f"evaluation-{evaluation.id}"

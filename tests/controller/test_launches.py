@@ -119,7 +119,7 @@ def test_only_jobs_have_a_tracking_endpoint(house: House) -> None:
     assert built(house).tracking is not None
     evaluation = house.add_evaluation()
     worker = built(house, owner="evaluation", owner_id=evaluation.id)
-    assert (worker.tracking, worker.limits) == (None, {})
+    assert (worker.tracking, worker.limits) == (None, {"oom": "process"})
 
 
 def test_a_gang_of_which_one_runner_cannot_be_started_is_shut_out_whole(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,30 +32,32 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HeadwayError)
     def raised(request: Request, error: HeadwayError) -> JSONResponse:
-        return _answer(error)
+        return answer(error)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return _answer(explain(error.errors(), request))
+        return answer(unread(error.__cause__) or explain(error.errors(), request))
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> JSONResponse:
-        return _answer(_of_http(request, error), error.status_code)
+        if error.status_code == 400 and (found := unread(error.__cause__)):
+            return answer(found)
+        return answer(_of_http(request, error), error.status_code)
 
     @app.exception_handler(ConflictError)
     def conflict(request: Request, error: ConflictError) -> JSONResponse:
-        return _answer(
+        return answer(
             RefusedError("Somebody else made the same at the same moment.", "Look, and try again.", code="conflict")
         )
 
     @app.exception_handler(TargetFullError)
     def full(request: Request, error: TargetFullError) -> JSONResponse:
-        return _answer(RefusedError(str(error.message), str(error.remedy), code=str(error.cause)))
+        return answer(RefusedError(str(error.message), str(error.remedy), code=str(error.cause)))
 
     @app.exception_handler(InvalidError)
     def not_valid(request: Request, error: InvalidError) -> JSONResponse:
         reason = error.reason.rstrip(".")
-        return _answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
+        return answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
 
     @app.exception_handler(OSError)
     def system(request: Request, error: OSError) -> JSONResponse:
@@ -64,15 +67,13 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(OperationalError)
     def away(request: Request, error: OperationalError) -> JSONResponse:
         _log.error("The record does not answer: %s", error.orig)
-        return _answer(
-            UnreachableError("The record's database does not answer.", "See the api's log; try again later.")
-        )
+        return answer(UnreachableError("The record's database does not answer.", "See the api's log; try again later."))
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> JSONResponse:
         # what went wrong inside goes to the log, never to the caller
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _answer(
+        return answer(
             FailedError(
                 f"The server failed on {request.method} {request.url.path} ({type(error).__name__}).",
                 "See the api's log; please report it.",
@@ -81,7 +82,8 @@ def install(app: FastAPI) -> None:
         )
 
 
-def _answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
+def answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
+    """The one shape, with the error's own status or another."""
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
     if error.status == 503:
         headers["Retry-After"] = "1"
@@ -89,7 +91,7 @@ def _answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
 
 
 def _too_large(request: Request, error: Exception) -> JSONResponse:
-    return _answer(UsageError("The request has a number that is too large.", "Give a smaller number."))
+    return answer(UsageError("The request has a number that is too large.", "Give a smaller number."))
 
 
 def _of_http(request: Request, error: HTTPException) -> HeadwayError:
@@ -103,6 +105,26 @@ def _of_http(request: Request, error: HTTPException) -> HeadwayError:
     return UsageError(str(error.detail) or f"Status {error.status_code}.", "Correct the request.")
 
 
+def unread(error: BaseException | None) -> UsageError | None:
+    """Why a body could not be read as JSON, and where; None: that is not what the error says."""
+    if isinstance(error, json.JSONDecodeError):
+        where, why = (error.lineno, error.colno), f"{error.msg[:1].lower()}{error.msg[1:]}"
+    elif isinstance(error, UnicodeDecodeError):
+        before = error.object[: error.start].decode("utf-8", "replace")
+        where = before.count("\n") + 1, len(before) - before.rfind("\n")
+        why = f"byte 0x{error.object[error.start]:02x} is no UTF-8"
+    elif isinstance(error, RecursionError):
+        return UsageError("The body is nested too deep.", "Make it flatter.")
+    elif isinstance(error, ValueError):
+        return UsageError("The body has a number that is too large.", "Give a smaller number.")
+    else:
+        return None
+    return UsageError(
+        f"The body is not JSON: line {where[0]}, column {where[1]}: {why}.",
+        "Correct it there; send JSON with Content-Type: application/json.",
+    )
+
+
 def explain(faults: Sequence[Any], request: Request | None = None) -> UsageError:
     """The first of Pydantic's faults as one sentence with the offending value, and the nearest key for an unknown."""
     fault = faults[0]
@@ -112,8 +134,8 @@ def explain(faults: Sequence[Any], request: Request | None = None) -> UsageError
         return unknown("key", str(where[-1]), _keys(request, where[:-1]), ".".join(str(p) for p in where[:-1]))
     if fault["type"] == "missing":
         return UsageError(f"{name or 'The body'} is missing.", "Give it.")
-    if fault["type"] == "json_invalid":
-        return UsageError("The body is not JSON.", "Send JSON with Content-Type: application/json.")
+    if not where and isinstance(fault.get("input"), bytes):
+        return UsageError("The body was not sent as JSON.", "Send JSON with Content-Type: application/json.")
     return UsageError(f"{name}: {fault['msg']} (got {_shown(fault.get('input'))}).", "Correct that value.")
 
 

@@ -13,7 +13,8 @@ def main() -> None:
     from headway.errors import HeadwayError
 
     try:
-        app(prog_name="headway")
+        code = app(prog_name="headway", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except HeadwayError as error:
         _tell(error)
         sys.exit(error.exit_code)
@@ -22,6 +23,15 @@ def main() -> None:
     except Exception as error:
         import os
 
+        from headway.cli.parsing import told
+
+        if type(error).__name__ == "Abort":
+            sys.exit(130)
+        if (wrong := told(error)) is not None:
+            if type(error).__name__ == "NoArgsIsHelpError" and "--json" not in sys.argv:
+                print(error, end="\n\n", file=sys.stderr)
+            _tell(wrong)
+            sys.exit(wrong.exit_code)
         if os.environ.get("HEADWAY_DEBUG"):
             raise
         _tell(

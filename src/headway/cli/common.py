@@ -116,6 +116,22 @@ def _text(value: object) -> str:
     return "".join(c if c.isprintable() or c in "\u3000" else repr(c)[1:-1] for c in str(value))
 
 
+def cell_word(state: str, evaluation: str, tries: int = 0) -> str:
+    """What a cell's state is called. evaluation: its evaluation's; where that has ended, nothing waits any more."""
+    if state != "waiting" or evaluation not in ("failed", "stopped"):
+        return state
+    return "not finished" if tries else "not tried"
+
+
+#: causes of which the run log says nothing, or not what counts
+_TOLD_BY_DIAG = ("not_started", "prepare_failed", "hang", "runner_lost", "node_lost")
+
+
+def logs_of(run: int, cause: str | None) -> str:
+    """The command that shows why a run ended."""
+    return f"headway logs {run}{' --kind diag' if cause in _TOLD_BY_DIAG else ''}"
+
+
 def plain(value: object) -> str:
     """A value on one line: texts as they are, others as JSON."""
     return _text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

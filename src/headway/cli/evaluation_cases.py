@@ -65,8 +65,8 @@ def _read(names: list[str], parameters: dict[str, Any]) -> list[dict[str, Any]]:
     from headway.client import casefiles
     from headway.rules.casefile import distinct
 
-    read = [(name, case) for name in names for case in casefiles.read(Path(name), name)]
-    return distinct([(where, {**c, "parameters": {**parameters, **c["parameters"]}}) for where, c in read], names[-1])
+    read = [found for name in names for found in casefiles.placed(Path(name), name)]
+    return distinct([(place, {**c, "parameters": {**parameters, **c["parameters"]}}) for place, c in read])
 
 
 def _yaml(found: list[dict[str, Any]]) -> str:

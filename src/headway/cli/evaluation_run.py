@@ -33,7 +33,9 @@ def run(
     file: Annotated[
         Path | None, _option(_OTHER, "YAML with the evaluation, or a flow; flags take the place of what it says.")
     ] = None,
-    name: Annotated[Text, _option(_OTHER, "A name to find it by [evaluation].")] = None,
+    name: Annotated[
+        Text, _option(_OTHER, "A name to find it by [the worker's or program's, and that of the cases' file].")
+    ] = None,
     jobs: Annotated[
         list[int] | None, _option(_WHAT, "Job whose checkpoints it is of; may be repeated.", "--job", metavar="JOB")
     ] = None,
@@ -104,6 +106,8 @@ def run(
         ended(view)
 
 
+#: fields that name something in the code
+_ENTRIES = ("worker", "check", "scorer")
 _NO_FIELDS = frozenset({"file", "code", "held", "dry_run", "wait", "as_json"})
 
 
@@ -125,21 +129,25 @@ def _request(given: dict[str, Any], file: Path | None, code: Path | None) -> _Fo
     flags = evalform.fields(_form(given), _flag)
     said = _from_file(file) if file else _Form({}, Path.cwd(), (), ())
     other = {"worker": "command", "command": "worker"}
-    found = {
-        "name": "evaluation",
-        **{k: v for k, v in said.fields.items() if other.get(k) not in flags},
-        **flags,
-    }
+    found = {**{k: v for k, v in said.fields.items() if other.get(k) not in flags}, **flags}
     evalform.check(found, lambda key: _flag(key) if key else "The evaluation")
     for needed, flag in (("jobs", "--job"), ("cases", "--cases")):
         if needed not in found:
             raise UsageError(f"The evaluation has no {needed}.", f"Give {flag}.", code="missing_key")
+    found.setdefault("name", evalform.default_name(found))
     folder = code.absolute() if code else said.folder
+    _check_entries(folder, found, {key: _flag(key) if key in flags else f"{file}: {key}" for key in _ENTRIES})
     cases, where = _cases(found.pop("cases"), Path.cwd() if "cases" in flags else said.folder)
     later = tuple(os.path.relpath(path, folder) for path in where)
     return _Form(
         {**found, "cases": cases}, folder, said.no_code if folder == said.folder else (), (*said.later, *later)
     )
+
+
+def _check_entries(folder: Path, found: dict[str, Any], where: dict[str, str]) -> None:
+    from headway.client.preflight import check_entries
+
+    check_entries(folder, {where[key]: str(found[key]) for key in _ENTRIES if key in found})
 
 
 def _cases(given: Any, beside: Path) -> tuple[list[dict[str, Any]], list[Path]]:
@@ -270,7 +278,9 @@ def watch(client: Client, evaluation: int, *, quiet: bool) -> EvaluationView:
 def ended(view: EvaluationView) -> None:
     """Raises FailedError unless it succeeded."""
     if view.state != "succeeded":
+        from headway.client.flow import why
+
         raise FailedError(
             f"Evaluation {view.id} {view.state} with {view.valid} of {view.cells} cells valid: {view.reason}",
-            f"`headway eval cells {view.id} --state invalid` shows which and why.",
+            f"`{why(view)}` shows why.",
         )

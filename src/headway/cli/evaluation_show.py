@@ -47,16 +47,18 @@ def show(
 
     drawing = view.build(report.model_dump(mode="json"))
     chosen = _chosen(drawing, score)
-    common.print_fields(_summary(report.evaluation))
+    common.print_fields(_summary(report.evaluation, drawing["counts"]))
     print()
     heatmap.show(drawing, chosen)
     _findings(drawing, chosen)
     _failures(drawing)
     steps = [f"headway eval report {evaluation} -o report.html"]
-    if report.evaluation.invalid:
-        steps.append(f"headway eval cells {evaluation} --state invalid")
-    elif chosen is not None:
-        steps.append(f"headway model register NAME --job {report.evaluation.job}")
+    if report.evaluation.state == "failed" or report.evaluation.invalid:
+        from headway.client.flow import why
+
+        steps.append(why(report.evaluation))
+    if report.evaluation.state in ("failed", "stopped"):
+        steps.append(f"headway eval retry {evaluation}")
     common.next_step(*steps)
 
 
@@ -80,7 +82,7 @@ def report(
 
     if language not in (None, "en", "zh"):
         raise UsageError(f"--language {language!r} is none of a report.", "Take en or zh.")
-    most = parse_size(limit)
+    most = parse_size(limit, "--limit")
     target = output or Path(f"evaluation-{evaluation}.html")
     with common.client() as client:
         size, held, missing = _write(client, evaluation, target, language, most, quiet=as_json)
@@ -131,15 +133,18 @@ def _chosen(drawing: Mapping[str, Any], asked: str | None) -> str | None:
     raise UsageError(f"No cell of this evaluation has a score {asked!r}.", f"There is: {known}.")
 
 
-def _summary(view: EvaluationView) -> dict[str, object]:
+def _summary(view: EvaluationView, counts: Mapping[str, int]) -> dict[str, object]:
+    names = {"running": "running", "waiting": "waiting", "invalid": "invalid"}
+    if view.state in ("failed", "stopped"):  # no cell of it waits any more
+        ended = {"invalid": "invalid", "unfinished": "not finished", "untried": "not tried"}
+        names = {key: name for key, name in ended.items() if counts[key]}
     return {
         "evaluation": f"{view.id} {view.name}",
         "state": view.state,
         "reason": view.reason,
         "remedy": view.remedy,
         "forecast": view.forecast.get("sentence", "") if view.forecast.get("fits") is False else "",
-        "cells": f"{view.valid} of {view.cells} valid, {view.running} running, {view.waiting} waiting, "
-        f"{view.invalid} invalid",
+        "cells": ", ".join([f"{view.valid} of {view.cells} valid", *(f"{counts[k]} {v}" for k, v in names.items())]),
         "published": f"{view.ran} outputs, {view.reused} found done, {view.pauses} pauses",
         "runs": ", ".join(map(str, view.runs)),
         "cost": f"{view.cost:.4f}",

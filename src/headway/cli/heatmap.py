@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: what stands for a cell without a score
 _SIGNS = {"valid": "ok", "invalid": "x", "running": "..", "waiting": ""}
+#: what is called otherwise than in a drawing
+_CALLED = {"untried": "not tried", "unfinished": "not finished"}
 # viridis: its lightness rises evenly, so that it reads the same with any kind of colour blindness
 _COLOURS = [(68, 1, 84), (65, 68, 135), (42, 120, 142), (34, 168, 132), (122, 209, 81), (253, 231, 37)]
 _NAME, _WIDE, _NARROW = 24, 5, 2
@@ -123,7 +125,7 @@ def _value(drawing: Mapping[str, Any], cell: Any, score: str | None) -> float | 
 
 def _words(drawing: Mapping[str, Any], cell: Any, score: str | None) -> str:
     value = _value(drawing, cell, score)
-    return f"{value:.3f}" if value is not None else "-" if cell is None else cell[3]
+    return f"{value:.3f}" if value is not None else "-" if cell is None else _CALLED.get(cell[3], cell[3])
 
 
 def _mean(drawing: Mapping[str, Any], score: str | None, row: int) -> str:

@@ -109,8 +109,8 @@ def attempts(job: JobId, as_json: common.AsJson = False) -> None:
     )
 
 
-app.command(cls=Grouped, context_settings={"ignore_unknown_options": True})(submit.submit)
-app.command(cls=Grouped, context_settings={"ignore_unknown_options": True})(submit.clone)
+app.command(cls=Grouped)(submit.submit)
+app.command(cls=Grouped)(submit.clone)
 app.command(cls=Grouped)(submit.change)
 
 

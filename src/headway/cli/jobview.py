@@ -127,7 +127,7 @@ def next_steps(view: JobView) -> list[str]:
         return [f"headway job change {number} --priority 9", f"headway job hold {number}", f"headway stop {number}"]
     if view.ended_at is None:
         return [f"headway logs -f {number}", f"headway job pause {number}", f"headway stop {number}"]
-    after = [f"headway logs {number}", f"headway job checkpoints {number}", f"headway job metrics {number}"]
+    after = [common.logs_of(number, view.cause), f"headway job checkpoints {number}", f"headway job metrics {number}"]
     if view.state != "succeeded":
-        return [after[0], f"headway job retry {number}", f"headway job clone {number}"]
+        return [*after[: min(1, view.attempts)], f"headway job retry {number}", f"headway job clone {number}"]
     return [*after, f"headway job clone {number}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from headway.cli.runs import RunId, newest, print_lines
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
+    from headway.client import Client
     from headway.wire.runs import LogLineView
 
 
@@ -45,6 +47,7 @@ def logs(
         "rank": rank,
         "stream": "err" if stderr else None,
     }
+    whole = not any(value is not None for value in filters.values())
     with common.client() as client:
         number = newest(client, run)
         if download is not None:
@@ -54,7 +57,9 @@ def logs(
         lines: Iterable[LogLineView]
         if tail is not None:
             page = client.runs.logs(number, kind=kind, tail=tail, **filters)
-            print_lines(page.lines, as_json)
+            any_lines = print_lines(page.lines, as_json)
+            if not any_lines and tail and not follow and whole and not as_json:
+                _nothing(client, number, kind)
             if not follow or page.complete:
                 return
             lines = client.runs.follow(number, kind=kind, after=page.cursor, **filters)
@@ -63,10 +68,21 @@ def logs(
         else:
             lines = client.runs.all_logs(number, kind=kind, **filters)
         try:
-            print_lines(lines, as_json)
+            if not print_lines(lines, as_json) and whole and not as_json and not tail:
+                _nothing(client, number, kind)
         except KeyboardInterrupt:
             # whoever stops looking does not stop the run
             raise typer.Exit(130) from None
+
+
+def _nothing(client: Client, number: int, kind: str) -> None:
+    """Says why a log is empty, and where to look instead."""
+    view = client.runs.get(number)
+    if not view.attempts:
+        print(f"run {number} is {view.state} and was never started: {view.reason}", file=sys.stderr)
+    elif kind == "run":
+        has = "printed nothing" if view.ended_at else "has printed nothing yet"
+        print(f"run {number} {has}; `headway logs {number} --kind diag` has its set-up", file=sys.stderr)
 
 
 def moment(text: str, option: str) -> float:

@@ -48,13 +48,15 @@ def newest(client: Client, run: int | None) -> int:
     return found[0].id
 
 
-def print_lines(lines: Iterable[LogLineView], as_json: bool) -> None:
-    """Each line as it comes; the rank in front where there are several."""
+def print_lines(lines: Iterable[LogLineView], as_json: bool) -> bool:
+    """Each line as it comes; the rank in front where there are several. Returns whether there was any."""
+    line = None
     for line in lines:
         if as_json:
             print(line.model_dump_json(), flush=True)
         else:
             print(f"[{line.rank}] {line.text}" if line.rank else line.text, flush=True)
+    return line is not None
 
 
 def stop(
@@ -77,4 +79,5 @@ def stop(
     else:
         print(f"run {view.id} is {view.state}")
         again = view.owner == "job" and view.state in ("failed", "stopped")
-        common.next_step(f"headway logs {view.id}", *([f"headway job retry {view.id}"] if again else []))
+        logs = [common.logs_of(view.id, view.cause)] if view.attempts else []
+        common.next_step(*logs, *([f"headway job retry {view.id}"] if again else []))

@@ -126,9 +126,8 @@ def end(view: Any) -> None:
     from headway.errors import FailedError
 
     if view.state != "succeeded":
-        raise FailedError(
-            f"Run {view.id} {view.state}: {view.reason}", f"`headway logs {view.id}` shows what it printed."
-        )
+        look = f"`{common.logs_of(view.id, view.cause)}` shows more." if view.attempts else ""
+        raise FailedError(f"Run {view.id} {view.state}: {view.reason}", look)
 
 
 def print_dry_run(view: DryRunView, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from headway.client.transport import Transport, build
+from headway.rules.evalform import default_name
 from headway.wire.evaluations import (
     Adopted,
     AdoptRequest,
@@ -36,13 +37,18 @@ class Evaluations:
         self._path = f"/projects/{project}/evaluations"
 
     def create(self, **values: Any) -> EvaluationView:
-        """values: the fields of `wire.evaluations.EvaluationRequest`. Asked for again as it was, it is the same one."""
+        """values: the fields of `wire.evaluations.EvaluationRequest`; a name is made where there is none.
+
+        Asked for again as it was, it is the same one.
+        """
+        values.setdefault("name", default_name(values))
         values.setdefault("key", f"once-{uuid.uuid4().hex}")
         body = build(EvaluationRequest, values)
         return EvaluationView.model_validate(self._transport.call("POST", self._path, body=body, timeout=_PATIENT))
 
     def plan(self, **values: Any) -> EvaluationPlan:
         """What `create` with the same values would make, and how much of it is done already."""
+        values.setdefault("name", default_name(values))
         body = build(EvaluationRequest, values)
         found = self._transport.call("POST", f"{self._path}/plan", body=body, timeout=_PATIENT)
         return EvaluationPlan.model_validate(found)

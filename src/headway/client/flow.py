@@ -18,7 +18,7 @@ from headway.client import push, snapshot, statistics
 from headway.client.codeparts import depends_on, no_code
 from headway.client.flowfile import check, load, prepare
 from headway.client.main import Client
-from headway.errors import FailedError, NotFoundError
+from headway.errors import FailedError, HeadwayError, NotFoundError
 from headway.rules import flow as rules
 from headway.rules.capacity import require_room
 from headway.rules.nearest import unknown
@@ -30,9 +30,18 @@ from headway.wire.runs import JobView
 
 #: seconds between looks at a stage that runs
 LOOK = 0.25
+#: stands for the job that is still to come
+_NO_JOB = 2**53
 _ENDED = ("succeeded", "failed", "stopped")
 _AMOUNTS = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
 _OF_NODE = {"name", "engine", "cpus", "memory_bytes", "accelerators", "declared"}
+
+
+def why(view: EvaluationView) -> str:
+    """The command that shows why an evaluation did not succeed: its invalid cells, or its newest worker's log."""
+    if view.invalid:
+        return f"headway eval cells {view.id} --state invalid"
+    return f"headway logs {view.runs[-1]}" if view.runs and view.state == "failed" else f"headway eval show {view.id}"
 
 
 class Reporter(Protocol):
@@ -109,6 +118,7 @@ class FlowRunner:
         if only is not None and only not in self.flow.stages:
             raise unknown("stage", only, self.flow.stages, self.file.name)
         self.check_room()
+        self.check_evaluation()
         self.follows = self.flow.evaluate is not None and self.flow.evaluate.follow and only != "train"
         for stage in self.flow.stages:
             getattr(self, f"do_{stage}")()
@@ -134,6 +144,26 @@ class FlowRunner:
             given = {k: more.get(k, getattr(stage, k, None)) for k in _AMOUNTS}
             asked = replace(found, **{k: v for k, v in given.items() if v is not None})
             require_room(asked, nodes, count=more.get("nodes", 1), least=more.get("least"))
+
+    def check_evaluation(self) -> None:
+        """That the server takes the evaluation, before the training that it is of is begun: its target, its data.
+
+        Raises what `client.evaluations.create` would, but for the job, which is not there yet.
+        """
+        stage = self.flow.evaluate
+        if stage is None:
+            return
+        own = self.flow.dataset.name if self.flow.dataset else ""
+        datasets = [d for d in stage.fields.get("datasets", ()) if d.rpartition("=")[2].partition("@")[0] != own]
+        request = {**stage.fields, "cases": self.cases, "datasets": datasets, "snapshot": self._uploaded}
+        try:
+            for job in stage.fields.get("jobs", ()):
+                self.client.jobs.get(job)
+            self.client.evaluations.plan(**{**request, "jobs": [_NO_JOB]})
+        except HeadwayError as error:
+            if error.code != "job_unknown":
+                message = f"{self.file.name}: evaluate: {error.message}"
+                raise type(error)(message, error.remedy, code=error.code) from None
 
     def _finish(self, outcome: Outcome) -> Outcome:
         self.outcomes.append(outcome)
@@ -338,7 +368,7 @@ class FlowRunner:
         if view.state != "succeeded":
             raise FailedError(
                 f"Evaluation {view.id} {view.state} with {view.valid} of {view.cells} cells valid: {view.reason}",
-                f"`headway eval cells {view.id} --state invalid` shows which and why.",
+                f"`{why(view)}` shows why.",
             )
         detail = {
             "id": view.id,

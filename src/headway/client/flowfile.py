@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headway.client import casefiles
+from headway.client import casefiles, preflight
 from headway.client.casefiles import load_yaml
 from headway.errors import FailedError, UsageError
 from headway.rules import flow as rules
@@ -24,7 +24,9 @@ def load(file: Path) -> rules.Flow:
 
 
 def check(flow: rules.Flow, file: Path) -> list[dict[str, Any]]:
-    """That every file which the flow names is there; the cases of its evaluation (none without one).
+    """That what the flow names is there, and its evaluation is right in all that can be told before it is asked for.
+
+    Returns the cases of its evaluation (none without one).
 
     Raises UsageError: one sentence with file and key path.
     """
@@ -35,20 +37,16 @@ def check(flow: rules.Flow, file: Path) -> list[dict[str, Any]]:
             "Make it, or say with dataset.prepare how it is made.",
             code="missing_file",
         )
-    entries = {f"evaluate.{key}": entry for key, entry in flow.evaluate.entries.items()} if flow.evaluate else {}
+    entries = flow.evaluate.entries if flow.evaluate else {}
+    named = {f"{file.name}: evaluate.{key}": entry for key, entry in entries.items()}
     if flow.model:
-        entries["model.predictor"] = flow.model.predictor
-    for where, entry in entries.items():
-        if not (folder / entry.partition(":")[0]).is_file():
-            raise UsageError(
-                f"{file.name}: {where} {entry!r} names no file in {folder}.",
-                "Correct the name, or add the file.",
-                code="missing_file",
-            )
+        named[f"{file.name}: model.predictor"] = flow.model.predictor
+    preflight.check_entries(folder, named)
     if flow.evaluate is None:
         return []
     cases = flow.evaluate.cases
     found = casefiles.read(folder / cases, cases) if isinstance(cases, str) else cases
+    preflight.check_request(flow.evaluate.fields, found, f"{file.name}: evaluate")
     decides = flow.model.case if flow.model and flow.model.checkpoint == "best" else None
     ids = [c["id"] for c in found]
     if decides and decides not in ids:
@@ -78,7 +76,8 @@ def plan(file: Path) -> list[dict[str, str]]:
         least, most, repeats = asked.get("least_workers", 1), asked.get("workers", 1), asked.get("repeats", 1)
         places = f"{f'{least}..{most}' if least < most and 'least_workers' in asked else most} x {flow.evaluate.spec}"
         often = f" x {repeats}" if repeats > 1 else ""
-        does = f"{len(cases)} cases{often} x each checkpoint with {flow.evaluate.what} on {places}"
+        best = f"of the best {asked['best']} checkpoints by {asked['by']}" if "best" in asked else "checkpoint"
+        does = f"{len(cases)} cases{often} x each {best} with {flow.evaluate.what} on {places}"
         found.append({"stage": "evaluate", "does": does})
     if flow.model:
         by = f" by {flow.model.case}" if flow.model.checkpoint == "best" else ""

@@ -91,7 +91,7 @@ async def file(client: AsyncClient, request: Request, evaluation: int, cell: int
         try:
             found = await stack.enter_async_context(asked)
         except HeadwayError as error:
-            return _refused(error)
+            return await _beyond(client, evaluation, cell, name) if error.code == "range" else _refused(error)
         headers = {key: found.headers[key] for key in _PASSED if key in found.headers}
         # an output may be a page with a script in it: it must not run as ours
         headers |= {"Cache-Control": _KEPT, "Content-Security-Policy": "sandbox"}
@@ -99,6 +99,16 @@ async def file(client: AsyncClient, request: Request, evaluation: int, cell: int
             headers["Content-Disposition"] = "attachment"
         return StreamingResponse(_all(stack.pop_all(), found.aiter_raw()), found.status_code, headers)
     raise AssertionError
+
+
+async def _beyond(client: AsyncClient, evaluation: int, cell: int, name: str) -> Response:
+    """A range of nothing that there is: how much there is."""
+    try:
+        async with client.cell_file(evaluation, cell, name) as found:
+            headers = {"Content-Range": f"bytes */{found.headers['content-length']}", "Cache-Control": "no-store"}
+            return Response(status_code=416, headers=headers)
+    except HeadwayError as error:
+        return _refused(error)
 
 
 async def _all(stack: AsyncExitStack, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -158,7 +158,10 @@ class Evaluations(_Strip):
             bar.props["aria-valuemax"], bar.props["aria-valuenow"], bar.props["aria-label"] = e.cells, e.valid, said
             with bar:
                 ui.element("span").style(f"width: {share:.2f}%")
-            counts = {"cells_running": e.running, "cells_waiting": e.waiting, "cells_invalid": e.invalid}
+            if e.state in show.ENDED:
+                counts = {"cells_undone": e.waiting + e.running, "cells_invalid": e.invalid}
+            else:
+                counts = {"cells_running": e.running, "cells_waiting": e.waiting, "cells_invalid": e.invalid}
             more = [t(key, n=count) for key, count in counts.items() if count]
             more.append(t("of_job", n=e.job))
             with ui.element("div").classes("hw-cells"):

@@ -268,6 +268,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "cells_valid": ("{valid} of {all} cells valid", "{valid} / {all} 个单元有效"),
     "cells_running": ("{n} running", "{n} 个运行中"),
     "cells_waiting": ("{n} waiting", "{n} 个等待"),
+    "cells_undone": ("{n} not done", "{n} 个未完成"),
     "cells_invalid": ("{n} invalid", "{n} 个无效"),
     "what_to_do": ("What to do: ", "处理办法："),
     "of_job": ("of run {n}", "来自运行 {n}"),

@@ -182,6 +182,8 @@ def plan(desk: Desk, tx: Transaction, run: Run, folder: AttemptFolder) -> dict[s
     return {
         "target": str(root / cell_rules.outputs_folder(evaluation)),
         "mount": asked.get(cell_rules.MOUNT),
+        # others may have been given it, too
+        "shared": evaluation.target is not None,
         "work": str(folder.work),
         **{name: asked.get(name) for name in ("worker", "command", "check", "scorer", "score_file", "score")},
         "scores": asked.get("scores") or "file",

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from headway.controller import deals, follow, targets
-from headway.controller.cell_events import OWNER, go_on, lacks, note, stop_for
+from headway.controller.cell_events import go_on, lacks, note, stop_for
+from headway.controller.evaluation_view import View, view_of
 from headway.controller.indexing import Indexing
 from headway.controller.loop import Desk, Loop
 from headway.controller.tidying import Tidying
 from headway.rules import cells as cell_rules
 from headway.rules import dealing
 from headway.rules.forecast import due, forecast
-from headway.rules.records import Evaluation, Run
-from headway.rules.states import ENDED_RUNS, EVALUATION_MOVES, CellState, EvaluationState, RunState, check
+from headway.rules.records import Evaluation
+from headway.rules.states import EVALUATION_MOVES, CellState, EvaluationState, RunState, check
 from headway.services.runs import ask_to_stop
+from headway.storage.claims import TAKEN
 from headway.storage.full import TargetFullError
 from headway.store.base import Transaction
 
@@ -32,34 +33,10 @@ STEPS = 6
 _LONG_LOOK, _PART = 0.05, 0.1
 #: seconds between forecasts while what is needed does not fit
 _FORECAST_SECONDS = 20.0
-_OPEN_RUNS = frozenset(RunState) - ENDED_RUNS
 _log = logging.getLogger(__name__)
 
 
-_Effect = Callable[[Transaction, "View"], set[str]]
-
-
-@dataclass(frozen=True)
-class View:
-    """An evaluation, what is to be done with it, and what that was decided from."""
-
-    evaluation: Evaluation
-    look: dealing.Look
-    step: dealing.Step
-    #: checkpoints that are to be taken in first
-    rows: list[follow.Row]
-
-    def still(self, other: View | None) -> bool:
-        """Whether `other`, of a later moment, says the same of what is to be done."""
-        return (
-            other is not None
-            and (self.evaluation, self.step, self.rows) == (other.evaluation, other.step, other.rows)
-            and self.open() == other.open()
-        )
-
-    def open(self) -> dict[tuple[CellState, int | None], int]:
-        """The cells that are to be dealt, as the tally has them."""
-        return {k: n for k, n in self.look.tally.items() if k[0] in dealing.OPEN_CELLS and k[1] in self.step.deal}
+_Effect = Callable[[Transaction, View], set[str]]
 
 
 class Evaluate(Loop):
@@ -103,7 +80,7 @@ class Evaluate(Loop):
             # what it takes of this thread, not of a machine that is busy with something else
             began = time.thread_time()
             with self.desk.services.store.read() as tx:
-                view = self._view(tx, number)
+                view = view_of(tx, number)
                 if view is None:
                     return topics
                 self.desk.assure(tx)
@@ -113,30 +90,10 @@ class Evaluate(Loop):
                 if took > _LONG_LOOK:
                     self._rests[number] = time.monotonic() + min(self.interval, took / _PART)
                 self._forecast(view)
-                self.indexing.keep(view.evaluation, _by_state(view))
+                self.indexing.keep(view.evaluation, view.by_state())
                 return topics
             topics |= follows
         return topics
-
-    # -- observe and decide
-
-    def _view(self, tx: Transaction, number: int) -> View | None:
-        evaluation = tx.evaluations.get(number)
-        if evaluation is None or evaluation.state not in (EvaluationState.RUNNING, EvaluationState.PAUSED):
-            return None
-        tally = tx.evaluations.tally(number)
-        states = tx.runs.states(set(evaluation.jobs))
-        look = dealing.Look(
-            state=evaluation.state,
-            tally=tally,
-            runs=_workers(tx, number, {run_id for (state, run_id) in tally if state in dealing.OPEN_CELLS}),
-            rounds=evaluation.rounds,
-            workers=int(evaluation.plan.get("workers", 1)),
-            policy=evaluation.policy,
-            training=any(state not in ENDED_RUNS for state in states.values()),
-            follow=evaluation.follow,
-        )
-        return View(evaluation, look, dealing.decide(look), follow.new_rows(tx, evaluation))
 
     # -- act
 
@@ -159,7 +116,7 @@ class Evaluate(Loop):
 
     def _apply(self, view: View, effect: _Effect) -> set[str]:
         with self.desk.apply() as tx:
-            if not view.still(self._view(tx, view.evaluation.id)):
+            if not view.still(view_of(tx, view.evaluation.id)):
                 return {"evaluation"}  # something came in between; it is looked at anew
             return effect(tx, view)
 
@@ -179,6 +136,9 @@ class Evaluate(Loop):
         with self.desk.services.store.read() as tx:
             deal = deals.prepare(tx, view.evaluation, view.step)
         mount = self._mount(view.evaluation)
+        if isinstance(mount, TargetFullError) and mount.cause == TAKEN:
+            taken = mount
+            return self._apply(view, lambda tx, v: self._pause(tx, v, taken))
 
         def effect(tx: Transaction, view: View) -> set[str]:
             # what another evaluation has done meanwhile is done
@@ -189,21 +149,20 @@ class Evaluate(Loop):
                 # all that is left is being done for another evaluation; it is looked at again before long
                 self._rests[view.evaluation.id] = time.monotonic() + self.interval
                 return set()
-            if mount is not None:
+            if isinstance(mount, dict):
                 tx.evaluations.change(view.evaluation.id, plan={**view.evaluation.plan, cell_rules.MOUNT: mount})
             deals.apply(self.desk, tx, view.evaluation, view.step, deal)
             return {"run", "states"}
 
         return self._apply(view, effect)
 
-    def _mount(self, evaluation: Evaluation) -> dict[str, Any] | None:
-        """What its outputs are on, unless that is known or cannot be told now."""
+    def _mount(self, evaluation: Evaluation) -> object:
+        """What its outputs are on (a dict), or why that cannot be told now; None: that is known, or not yet."""
         if evaluation.plan.get(cell_rules.MOUNT):
             return None
         services = self.desk.services
         self.desk.assure()
-        found = self._looks.at(("mount", evaluation.id), lambda: targets.mount(services, evaluation))
-        return found if isinstance(found, dict) else None
+        return self._looks.at(("mount", evaluation.id), lambda: targets.mount(services, evaluation))
 
     # -- full targets
 
@@ -310,14 +269,3 @@ class Evaluate(Loop):
         if found != known:
             with self.desk.apply() as tx:
                 tx.evaluations.change(evaluation.id, forecast=found)
-
-
-def _workers(tx: Transaction, number: int, owners: Collection[int | None]) -> dict[int, Run]:
-    """The workers that have not ended, and those that open cells were dealt to."""
-    living = {run.id: run for run in tx.runs.listing(owner=OWNER, owner_id=number, states=_OPEN_RUNS, limit=1000)}
-    others = [i for i in owners if i is not None and i not in living]
-    return living | {run.id: run for run in (tx.runs.many(others) if others else [])}
-
-
-def _by_state(view: View) -> dict[CellState, int]:
-    return {state: n for state in CellState if (n := view.look.count(state))}

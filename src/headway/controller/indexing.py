@@ -44,7 +44,7 @@ class Indexing:
     def write(self, evaluation: Evaluation) -> None:
         """Publishes the index as the record is now. Raises LeaseLostError, TargetFullError, OSError."""
         folder = targets.index_folder(self.desk.services, evaluation)
-        targets.require_mounted(self.desk.services, evaluation)
+        targets.require_own(self.desk.services, evaluation)
         with self.desk.services.store.read() as tx:
             self.desk.assure(tx)
             counts = tx.evaluations.counts(evaluation.id)

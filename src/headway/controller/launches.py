@@ -132,6 +132,9 @@ def bounds(run: Run, attempt: Attempt) -> dict[str, Any]:
     limits = dict(run.limits)
     if run.owner == "job":
         limits.setdefault("hang", HANG_SECONDS)
+    if run.owner == "evaluation":
+        # a worker outlives its cells
+        limits["oom"] = "process"
     # 0 and nothing alike switch a limit off
     limits = {name: value for name, value in limits.items() if value not in (None, 0, False)}
     return {"max_duration": min(known, default=None), "grace": run.grace, "limits": limits}

@@ -14,6 +14,7 @@ from headway.rules.records import Evaluation
 from headway.services import quota
 from headway.services.context import Services
 from headway.storage import diskquota
+from headway.storage.claims import claim
 from headway.storage.full import free, full_of
 from headway.storage.mounts import Mounted, remember
 from headway.storage.probe import probe
@@ -67,7 +68,7 @@ def writable(services: Services, evaluation: Evaluation, project: str, lacks: tu
     """
     folder, size, files = lacks
     target = outputs(services, evaluation)
-    require_mounted(services, evaluation)
+    require_own(services, evaluation)
     with full_of(target, whatever=True):
         probe(target, quota=quota.of(services, project), bytes=size, files=files)
         work = services.root / "attempts"
@@ -77,7 +78,11 @@ def writable(services: Services, evaluation: Evaluation, project: str, lacks: tu
 
 
 def mount(services: Services, evaluation: Evaluation) -> dict[str, Any]:
-    """What the evaluation's outputs are on, as its plan keeps it from the first deal on. Raises OSError."""
+    """What the evaluation's outputs are on, as its plan keeps it from the first deal on.
+
+    Raises TargetFullError (their folder is another installation's) or OSError.
+    """
+    require_own(services, evaluation)
     return remember(outputs(services, evaluation)).to_json()
 
 
@@ -85,6 +90,21 @@ def require_mounted(services: Services, evaluation: Evaluation) -> None:
     """Raises TargetFullError while what the outputs are on is away."""
     if known := evaluation.plan.get(cell_rules.MOUNT):
         Mounted(outputs(services, evaluation), known).check()
+
+
+def require_own(services: Services, evaluation: Evaluation) -> None:
+    """Raises TargetFullError while what the outputs are on is away, or their folder is another installation's."""
+    require_mounted(services, evaluation)
+    if evaluation.target is not None:
+        claim(outputs(services, evaluation), services.root, fresh=_fresh(evaluation))
+
+
+def _fresh(evaluation: Evaluation) -> bool:
+    """Whether nothing has been sent to its folder yet."""
+    plan = evaluation.plan
+    left = plan.get("left_folders", [])
+    known = plan.get(cell_rules.MOUNT) or cell_rules.outputs_folder(evaluation) in left
+    return not known and (bool(left) or evaluation.rounds == 0)
 
 
 def rooms(services: Services, evaluation: Evaluation, project: str) -> list[Room]:

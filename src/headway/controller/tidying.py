@@ -1,4 +1,4 @@
-"""What ended evaluations leave beside their outputs: the folders of workers that were killed, halves of publications.
+"""What ended evaluations leave: folders of workers that were killed, halves of publications, cells that say they run.
 
 Each is seen to once its last worker has ended, in a thread of its own, for a folder may hang. What a controller that
 died left to do is seen by the next one, for evaluations that ended within a day.
@@ -13,7 +13,7 @@ from headway.controller import targets
 from headway.controller.cell_events import OWNER
 from headway.controller.indexing import OWED_SECONDS, ended_since
 from headway.controller.loop import Desk
-from headway.rules.states import ENDED_RUNS, EvaluationState
+from headway.rules.states import ENDED_RUNS, CellState, EvaluationState
 from headway.storage import staging, writing
 
 #: newest workers of an evaluation whose folders are looked for
@@ -50,6 +50,9 @@ class Tidying:
                 return evaluation is None
             # of these alone: when a slow folder is looked at, a retry's may be there too
             attempts = {attempt.id for run in workers for attempt in tx.runs.attempts(run.id)}
+            running = {cell.id for run in workers for cell in tx.evaluations.dealt(run.id, [CellState.RUNNING])}
+        if running:
+            self._set_free(number, running)
         done = evaluation.state is EvaluationState.SUCCEEDED
         now, root = targets.outputs(self.desk.services, evaluation), self.desk.services.root
         earlier = {root / folder for folder in evaluation.plan.get("left_folders", [])} - {now}
@@ -61,6 +64,14 @@ class Tidying:
             return True
 
         return bool(self._looks.at(("tidy", number), tidy))
+
+    def _set_free(self, number: int, cells: Collection[int]) -> None:
+        """Nobody is at these any more."""
+        with self.desk.apply() as tx:
+            evaluation = tx.evaluations.get(number)
+            # one that was retried meanwhile deals them itself
+            if evaluation is not None and evaluation.ended_at is not None:
+                tx.evaluations.change_cells(cells, state=CellState.WAITING)
 
 
 def tidied(folder: Path, root: Path, attempts: Collection[str], *, finished_too: bool) -> None:

@@ -28,6 +28,8 @@ from headway.rules.records import Node
 from headway.runner import memory
 
 _STARTER = Path(headway.runner.__file__).with_name("starter.py")
+#: modules that are loaded once for the helpers of all evaluation workers
+_CELLS = ("headway.helper.__main__", "headway.helper.cells")
 #: starters that are killed one after the other before a runner counts as one that cannot be started
 STARTS = 5
 #: a runner that has not claimed its attempt after this long never will
@@ -41,8 +43,10 @@ _NOBODY = {"pid": 0, "started": 0, "boot": "", "at": 0.0}
 class _Starter:
     """The process that forks runners; started when first needed, and again when it is gone."""
 
-    def __init__(self, python: str) -> None:
-        self._python = python
+    def __init__(self, python: str, *modules: str) -> None:
+        """modules: of the helper's, that it has loaded besides the runner's."""
+        # what a runner needs is in Python itself, what a helper needs may be not
+        self._command = [python, "-I", *([] if modules else ["-S"]), str(_STARTER), *modules]
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
 
@@ -65,7 +69,7 @@ class _Starter:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [self._python, "-I", "-S", str(_STARTER)],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -98,6 +102,8 @@ class LocalEngine(Engine):
         """root: the shared root. python: the interpreter that runners start in. node_file: YAML that declares nodes."""
         self._root = root
         self._starter = _Starter(python)
+        # evaluations start many helpers, and each would load for longer than its first cells take
+        self._cells_starter = _Starter(python, *_CELLS)
         self._node_file = node_file
         self._node_name = node_name or os.uname().nodename
         #: attempt -> its number of nodes
@@ -176,11 +182,12 @@ class LocalEngine(Engine):
         for index in range(self._count(launch.attempt, folder)):
             # of two runners that were started at once, the second finds the node claimed and ends
             if not folder.node(index).runner.exists():
-                self._starter.start(folder.path, index)
+                (self._cells_starter if launch.plan.get("cells") else self._starter).start(folder.path, index)
 
     def close(self) -> None:
-        """Ends the starter; runs go on."""
+        """Ends the starters; runs go on."""
         self._starter.close()
+        self._cells_starter.close()
 
     def _count(self, attempt: str, folder: AttemptFolder) -> int:
         """Nodes of the attempt: what its launch.json says, which never changes; 1 while there is none."""

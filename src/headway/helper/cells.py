@@ -17,12 +17,14 @@ from typing import Any
 
 from headway.helper.dealing import Cell, Deals, Failure
 from headway.helper.gate import ClosedError, Gate
-from headway.helper.publishing import Publisher, Result
+from headway.helper.publishing import Publisher
 from headway.helper.refusing import Refusals, content
+from headway.helper.results import Result
 from headway.helper.sources import Sources
 from headway.helper.talking import Dealt, Talks
 from headway.helper.voice import Voice
 from headway.storage import staging
+from headway.storage.claims import claim
 from headway.storage.mounts import Mounted
 from headway.storage.publish import Publication, found_folder, published_key, sweep_temporaries
 from headway.storage.quota import ProjectQuota
@@ -72,7 +74,7 @@ class Cells:
             self._publisher.start()
             # closed: nothing is dealt any more, and workers are to hear so
             with contextlib.suppress(ClosedError):
-                self._gate.through(self._mounted.check)
+                self._gate.through(self._own)
                 self._find_published()
                 self._take_over()
             for work in (self._deals.watch, self._sweep):
@@ -80,6 +82,12 @@ class Cells:
             self._talks.serve()
         except Exception as error:
             self._die(error)
+
+    def _own(self) -> None:
+        """Raises TargetFullError while the target is away, or another installation's."""
+        self._mounted.check()
+        if self._rule.get("shared"):
+            claim(self._target, self._root)
 
     def _die(self, error: Exception) -> None:
         """A fault of ours: the runner starts us again and says so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import OrderedDict, deque
@@ -15,7 +14,6 @@ from headway.protocol import events
 
 #: a cell that runs for longer is told as running
 _TOLD_AFTER, _LOOK = 0.5, 0.25
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -208,9 +206,11 @@ class Deals:
 
     def _count(self, whose: Any, cell: Cell, failure: Failure) -> None:
         """Breaks off when so many in a row fail alike: what fails them all is none of the cells."""
-        alike = f"{failure.cause}: {_DIGITS.sub('', failure.reason)}"
-        if self._streak[0] != alike:
-            self._streak = (alike, {})
+        from headway.rules.alike import alike
+
+        said = f"{failure.cause}: {alike(failure.reason)}"
+        if self._streak[0] != said:
+            self._streak = (said, {})
         found = self._streak[1]
         found[whose] = (cell, failure)
         if len(found) < self._same_allowed or self.sentence:

@@ -1,4 +1,4 @@
-"""Publishes what workers have finished, behind their backs: checked side by side, committed in groups."""
+"""Publishes what workers have finished, behind their backs: settled and committed in groups."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headway.helper.dealing import Cell, Deals, Failure
 from headway.helper.gate import ClosedError, Gate
-from headway.helper.scores import NoScoreError, scores_of
+from headway.helper.results import Result, Settler
 from headway.helper.sources import Sources
 from headway.helper.voice import Voice
 from headway.protocol import events
@@ -26,33 +24,18 @@ from headway.storage.mounts import Mounted
 from headway.storage.probe import hindrance
 from headway.storage.publish import Publication
 from headway.storage.quota import MANIFEST, ProjectQuota
-from headway.storage.settling import Settled, settle_cells
 from headway.storage.verify import InvalidError
 
 #: cells, and bytes of them, that may wait to be published before workers wait
 _MOST_CELLS, _MOST_BYTES = 32, 256 << 20
-_THREADS = 4
 #: so many are a group, and so long the first of them waits for the others
 _GROUP, _LINGER = 16, 0.01
 #: so often a cell's outputs may be lost where all can be written
 _MOST_LOST = 5
 
 
-@dataclass(frozen=True)
-class Result:
-    """A cell whose worker says that it is done."""
-
-    cell: Cell
-    #: where its outputs are staged
-    out: Path
-    seconds: float | None
-    #: as the worker told them; None: they are in the score file
-    scores: Any
-    size: int
-
-
 class Publisher:
-    """One thread that takes results, several that sync and check. Shared by the threads that talk to workers."""
+    """One thread that takes results. Shared by the threads that talk to workers."""
 
     def __init__(
         self,
@@ -76,7 +59,7 @@ class Publisher:
         self._lost: dict[int, int] = {}
         #: cells whose staged outputs have a note
         self._kept: set[int] = set()
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="publish")
+        self._settler = Settler(self._rule, mounted)
         self._thread = threading.Thread(target=self._run, name="publishing", daemon=True)
         #: bytes of the last publication, output.json and all
         self.last_size = 0
@@ -134,7 +117,7 @@ class Publisher:
         refusals: list[tuple[Result, TargetFullError]] = []
         wanted: list[tuple[Result, Wanted]] = []
         try:
-            settled = self._gate.through(lambda: self._settle_there(group))
+            settled = self._gate.through(lambda: self._settler.settle(group))
         except ClosedError:
             return
         for result, outcome in zip(group, settled, strict=True):
@@ -151,57 +134,6 @@ class Publisher:
             self._deals.poke()
         for result, full in refusals:
             self._again(result, full)
-
-    def _settle_there(self, group: list[Result]) -> list[Wanted | Failure | TargetFullError | None]:
-        """`_settle`; what lies on a file system that is away is not gone. Raises TargetFullError."""
-        settled = self._settle(group)
-        if any(not isinstance(one, Wanted) for one in settled):
-            self._mounted.check()
-        return settled
-
-    def _settle(self, group: list[Result]) -> list[Wanted | Failure | TargetFullError | None]:
-        """Of each what is to be published, or why nothing is. None: its outputs are gone, whoever took them."""
-        scores = [self._scores(result) for result in group]
-        scored = [result.out for result, found in zip(group, scores, strict=True) if isinstance(found, dict)]
-        settled = iter(settle_cells(scored, self._rule["outputs"], self._pool))
-        found: list[Wanted | Failure | TargetFullError | None] = []
-        for result, told in zip(group, scores, strict=True):
-            outcome = next(settled) if isinstance(told, dict) else told
-            if isinstance(outcome, Settled):
-                assert isinstance(told, dict)
-                found.append(self._wanted(result, outcome, told))
-            elif isinstance(outcome, InvalidError):
-                found.append(_unless_gone(result, Failure("invalid_output", outcome.reason)))
-            elif isinstance(outcome, OSError):
-                why = f"Its outputs cannot be read: {outcome.strerror or outcome}."
-                found.append(Failure("invalid_output", why))
-            else:
-                found.append(outcome)
-        return found
-
-    def _scores(self, result: Result) -> dict[str, float] | Failure | TargetFullError | None:
-        try:
-            return scores_of(self._rule, result.out, result.scores)
-        except NoScoreError as error:
-            return _unless_gone(result, Failure("no_score", str(error)))
-        except TargetFullError as full:
-            return full
-
-    def _wanted(self, result: Result, settled: Settled, scores: dict[str, float]) -> Wanted:
-        rule = self._rule
-        checkpoint, case = rule["checkpoints"][result.cell.checkpoint], rule["cases"][result.cell.case]
-        manifest = {
-            "key": result.cell.key,
-            "cell": result.cell.id,
-            "checkpoint": checkpoint["name"],
-            "row": checkpoint.get("row"),
-            "case": case["id"],
-            "repeat": case.get("repeat", 0),
-            "score": scores.get(rule["score"]) if rule.get("score") is not None else None,
-            "scores": scores,
-            "seconds": result.seconds,
-        }
-        return Wanted(settled, self._target / result.cell.path, manifest)
 
     def _of_right_checkpoints(self, wanted: list[tuple[Result, Wanted]]) -> list[tuple[Result, Wanted]]:
         kept = []
@@ -318,7 +250,3 @@ class Publisher:
             "files": len(one.files) + 1,
             "found": one.found,
         }
-
-
-def _unless_gone(result: Result, failure: Failure) -> Failure | None:
-    return failure if result.out.is_dir() else None

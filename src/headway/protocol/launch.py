@@ -42,7 +42,8 @@ class Launch:
     memory_bytes: int | None = None
     #: what else ends it; every key may be missing. "idle_output": seconds without a line; "hang": seconds without a
     #: line and without work; "no_progress": {"metric", "seconds", "mode": "min" | "max"}; "nan": True or a list of
-    #: metrics; "disk_bytes": most that it may have under its folders
+    #: metrics; "disk_bytes": most that it may have under its folders; "oom": "process": of too much memory it loses the
+    #: largest process that a rank has started, and goes on
     limits: dict[str, Any] = field(default_factory=dict)
     #: command before a process id that prints the stacks of that process; None: none is printed
     stacks: list[str] | None = None

@@ -16,7 +16,7 @@ from headway.report import words
 
 ASSETS = Path(__file__).parent / "assets"
 #: in the order in which they need one another
-_SCRIPTS = ("base", "media", "matrix", "curves", "panels", "viewer", "report")
+_SCRIPTS = ("base", "media", "matrix", "curves", "panels", "provenance", "viewer", "report")
 _IMPORT = re.compile(r"^import .*\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=function|class|const)", re.MULTILINE)
 

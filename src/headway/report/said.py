@@ -16,6 +16,19 @@ _KNOWN = [
     (re.compile(r"(?P<n>\d+) of (?P<all>\d+) cells are not valid; see their reasons\."), "said_invalid"),
     (re.compile(r"Mend the cause, then `(?P<command>[^`]+)`; when it is in the code, evaluate anew\."), "said_mend"),
     (re.compile(r"(?P<n>.+) published outputs? (?:was|were) found damaged; see the cells\."), "said_damaged"),
+    (re.compile(r"(?P<name>.+) stopped it\."), "said_stopped"),
+    (re.compile(r"It is held until it is retried\."), "said_held"),
+    (re.compile(r"Its jobs have ended and made no checkpoint that it is of\."), "said_no_rows"),
+    (re.compile(r"(?P<n>\d+) cells are left after (?P<rounds>\d+) rounds of workers\."), "said_rounds"),
+    (
+        re.compile(
+            r"Worker run (?P<run>\d+) failed: (?P<n>\d+) cells in a row failed alike: (?P<why>.+); "
+            r"(?P<left>\d+) were not tried\.",
+            re.DOTALL,
+        ),
+        "said_alike",
+    ),
+    (re.compile(r"Worker run (?P<run>\d+) failed: (?P<why>.+)", re.DOTALL), "said_worker"),
     (re.compile(r"`(?P<command>[^`]+)` makes them again\."), "said_again"),
 ]
 _COMMAND = re.compile(r"`[^`]+`")

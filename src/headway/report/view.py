@@ -11,7 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.report import said
+from headway import __version__
+from headway.report import failures, said
 from headway.rules import scores
 from headway.rules.scores import Better, Estimate, Scores
 
@@ -25,7 +26,14 @@ _EVALUATION = (
     "id", "name", "project", "state", "reason", "remedy", "cause", "path", "target", "cost", "runs", "ran", "reused",
     "pauses", "created_at", "ended_at", "policy", "follow", "jobs",
 )  # fmt: skip
-_COUNTS = ("valid", "invalid", "running", "waiting")
+_STATES = ("valid", "invalid", "running", "waiting")
+#: of a cell as it is drawn: in an evaluation that has ended, none waits or runs any more
+STATES = (*_STATES, "unfinished", "untried")
+_ENDED = ("succeeded", "failed", "stopped")
+_PROVENANCE = (
+    "by", "cases_sha256", "worker", "command", "check", "scorer", "snapshot", "commit", "dirty", "datasets",
+    "environment", "spec", "currency",
+)  # fmt: skip
 _FACTS = ("width", "height", "frames", "seconds", "rate", "channels", "codec", "rows")
 _SUFFIXES = {
     "video": (".mp4", ".webm", ".mov", ".mkv", ".avi", ".m4v"),
@@ -45,8 +53,10 @@ def build(data: Mapping[str, Any]) -> dict[str, Any]:
     places = _Places(rows, columns)
     names = _score_names(data)
     evaluation, (axis, at) = data["evaluation"], _axis(rows)
-    cells = [_cell(cell, place, names) for cell in data["cells"] if (place := places.of(cell)) is not None]
-    counts = {state: sum(cell[3] == state for cell in cells) for state in _COUNTS}
+    ended = evaluation["state"] in _ENDED
+    cells = [_cell(cell, place, names, ended) for cell in data["cells"] if (place := places.of(cell)) is not None]
+    drawn = [_row(row) for row in rows]
+    counts = {state: sum(cell[3] == state for cell in cells) for state in STATES}
     curves = _curves(data.get("curves") or {}, at if axis == "epoch" else None)
     better = {name: _better(name, data) for name in names}
     return {
@@ -60,7 +70,8 @@ def build(data: Mapping[str, Any]) -> dict[str, Any]:
         "better": better,
         "axis": axis,
         "apart": sorted(set(data.get("curves") or {}) - set(curves)) if axis == "epoch" else [],
-        "rows": [{**_row(row), "at": place} for row, place in zip(rows, at, strict=True)],
+        "provenance": _provenance(data.get("provenance") or {}),
+        "rows": [{**row, "at": place} for row, place in zip(drawn, at, strict=True)],
         "columns": [_column(column) for column in columns],
         "cells": cells,
         "stats": {
@@ -69,7 +80,7 @@ def build(data: Mapping[str, Any]) -> dict[str, Any]:
             )
             for at, name in enumerate(names)
         },
-        "failures": [_failure(f) for f in data.get("failures") or []],
+        "failures": failures.groups(cells, [row["name"] for row in drawn], [column["case"] for column in columns]),
         "curves": {name: curve for name, (curve, _) in curves.items()},
     }
 
@@ -98,16 +109,28 @@ class _Places:
         return None if row is None or column is None else (row, column)
 
 
-def _cell(cell: Mapping[str, Any], place: tuple[int, int], names: Sequence[str]) -> list[Any]:
+def _cell(cell: Mapping[str, Any], place: tuple[int, int], names: Sequence[str], ended: bool) -> list[Any]:
     found = {**(cell.get("scores") or {})}
     if names and cell.get("score") is not None:
         found[names[0]] = cell["score"]
-    state = cell["state"] if cell["state"] in _COUNTS else "waiting"
     outputs = [_output(o) for o in cell.get("outputs") or []]
-    return [
-        *place, cell["id"], state, [_number(found.get(name)) for name in names], (cell.get("reason") or "")[:_LONGEST],
-        cell.get("cause") or "", _number(cell.get("seconds")), outputs, int(not cell.get("ran", 1)),
-    ]  # fmt: skip
+    values = [_number(found.get(name)) for name in names]
+    state, reason, cause = _state(cell, ended), (cell.get("reason") or "")[:_LONGEST], cell.get("cause") or ""
+    seconds, reused = _number(cell.get("seconds")), int(not cell.get("ran", 1))
+    return [*place, cell["id"], state, values, reason, cause, seconds, outputs, reused]
+
+
+def _state(cell: Mapping[str, Any], ended: bool) -> str:
+    state = cell["state"] if cell["state"] in _STATES else "waiting"
+    if ended and state in ("waiting", "running"):
+        return "unfinished" if state == "running" or cell.get("tries") else "untried"
+    return str(state)
+
+
+def _provenance(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What it was made of, without what is not said, and the headway that draws it."""
+    known = {key: found[key] for key in _PROVENANCE if found.get(key)}
+    return {"headway": __version__, **known}
 
 
 def _output(output: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,20 +145,12 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         "name": row["row"],
         **{key: row.get(key) for key in ("job", "step", "epoch", "sha256", "created_at")},
         "metrics": {k: v for k, v in metrics.items() if v is not None},
-        "counts": row.get("counts") or {},
     }
 
 
 def _column(column: Mapping[str, Any]) -> dict[str, Any]:
-    known = {key: column.get(key) for key in ("inputs", "parameters", "expected", "tags", "counts")}
+    known = {key: column.get(key) for key in ("inputs", "parameters", "expected", "tags")}
     return {"case": column["case"], "repeat": column.get("repeat", 0), **{k: v for k, v in known.items() if v}}
-
-
-def _failure(failure: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "cause": failure.get("cause") or "", "reason": (failure.get("reason") or "")[:_LONGEST],
-        "count": failure["count"], "cells": list(failure.get("cells") or []),
-    }  # fmt: skip
 
 
 def _score_names(data: Mapping[str, Any]) -> list[str]:

@@ -5,19 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from headway.errors import UsageError
 from headway.rules.nearest import unknown
 
 KEYS = ("id", "inputs", "parameters", "expected", "tags")
+#: where something stands, as an error names it: "cases.yaml, line 3". Made only when there is an error.
+Place = Callable[[], str]
+Placed = tuple[Place, dict[str, Any]]
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ID_RULE = "up to 100 letters, digits, '.', '_' and '-', the first a letter or digit"
 
 
 def parse_cases(raw: Any, file: str) -> list[dict[str, Any]]:
+    """Cases that are listed in something else, such as a flow. Raises UsageError as `from_list` and `distinct` do."""
+    return distinct(from_list(raw, file, lambda number, key: f"{file}[{number}]"))
+
+
+def from_list(raw: Any, file: str, place: Callable[[int, str], str]) -> list[Placed]:
     """Cases of a loaded file: a list, or `{cases: [...]}`; each `{id, ...}` with `KEYS`, or just an id.
 
-    Raises UsageError for a case without an id, an id twice, or an unknown key.
+    place: where a case stands, by its number, or a key of it ("": the case). Raises UsageError for a case without an
+    id, one of another type, or an unknown key.
     """
     if isinstance(raw, dict):
         for key in raw:
@@ -26,30 +41,34 @@ def parse_cases(raw: Any, file: str) -> list[dict[str, Any]]:
         raw = raw.get("cases")
     if not isinstance(raw, list) or not raw:
         raise UsageError(f"{file} holds no cases.", "Write a list of {id: NAME, parameters: {...}}.")
-    places = [f"cases[{number}]" for number in range(len(raw))]
-    return distinct([(where, _case(item, where, file)) for where, item in zip(places, raw, strict=True)], file)
+    return [(partial(place, number, "id"), _case(item, partial(place, number))) for number, item in enumerate(raw)]
 
 
-def parse_lines(text: str, file: str) -> list[dict[str, Any]]:
+def from_lines(text: str, file: str) -> list[Placed]:
     """Cases of a JSONL file: a case a line, empty lines aside. Raises UsageError."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    found: list[Placed] = []
+    # not splitlines: a string of JSON may hold other ends of lines than \n
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
+            where = f"{file}, line {number}"
             try:
                 item = json.loads(line)
-            except ValueError as error:
-                raise UsageError(f"{file}: line {number} is not JSON: {error}.", "Correct that line.") from None
-            found.append((f"line {number}", _case(item, f"line {number}", file)))
+            except json.JSONDecodeError as error:
+                words = f"{error.msg} at its character {error.pos + 1}"
+                raise UsageError(f"{where} is not JSON: {words}.", "Correct that line.") from None
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"{where} is not JSON: {error}.", "Correct that line.") from None
+            found.append((partial(_same, where), _case(item, partial(_same, where))))
     if not found:
         raise UsageError(f"{file} holds no cases.", 'Write lines like {"id": "a", "inputs": {"prompt": "..."}}.')
-    return distinct(found, file)
+    return found
 
 
-def parse_table(text: str, file: str) -> list[dict[str, Any]]:
+def from_table(text: str, file: str) -> list[Placed]:
     """Cases of a CSV file with a line of names: `id`, `expected`, `tags` (split at spaces), `parameters.NAME`; every
     other column is an input of its name. Values that read as JSON are that, the rest is text. Raises UsageError.
     """
-    rows = csv.DictReader(io.StringIO(text))
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows.fieldnames = names = [name.strip() for name in rows.fieldnames or []]
     if "id" not in names:
         known = f"its columns are {', '.join(map(repr, names))}" if names else "it is empty"
@@ -58,19 +77,32 @@ def parse_table(text: str, file: str) -> list[dict[str, Any]]:
         )
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"{file} has two columns {twice[0]!r}.", "Give each a name of its own.")
-    found = []
-    for row in rows:
-        where = f"line {rows.line_num}"
+    found: list[Placed] = []
+    for number, row in _rows(rows, file):
+        where = f"{file}, line {number}"
         if None in row or None in row.values():
-            raise UsageError(f"{file}: {where} has other columns than the first line.", "Correct that line.")
-        found.append((where, _row(row)))
+            raise UsageError(f"{where} has other columns than the first line.", "Correct that line.")
+        found.append((partial(_same, where), _case(_row(row), partial(_same, where))))
     if not found:
         raise UsageError(f"{file} holds no cases.", "Write one a line under the names.")
-    return distinct(found, file)
+    return found
+
+
+def _rows(rows: csv.DictReader[str], file: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each row with the line that it begins in."""
+    while True:
+        begins = rows.line_num + 1
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise UsageError(f"{file}, line {begins} is not CSV: {error}.", "Correct its quotes and commas.") from None
+        yield begins, row
 
 
 def _row(row: dict[str, str]) -> dict[str, Any]:
-    case: dict[str, Any] = {"id": row["id"], "inputs": {}, "parameters": {}, "tags": []}
+    case: dict[str, Any] = {"id": row["id"].strip(), "inputs": {}, "parameters": {}, "tags": []}
     for name, text in row.items():
         if name == "tags":
             case["tags"] = text.split()
@@ -80,7 +112,7 @@ def _row(row: dict[str, str]) -> dict[str, Any]:
             part, dot, below = name.partition(".")
             place = part if dot and part in ("inputs", "parameters") else "inputs"
             case[place][below if dot and part == place else name] = _value(text)
-    return {k: v for k, v in case.items() if v is not None}
+    return case
 
 
 def _value(text: str) -> Any:
@@ -90,37 +122,78 @@ def _value(text: str) -> Any:
         return text
 
 
-def distinct(cases: Iterable[tuple[str, dict[str, Any]]], file: str) -> list[dict[str, Any]]:
-    """(where, case) -> cases. Raises UsageError for an id twice."""
+def distinct(cases: Iterable[Placed]) -> list[dict[str, Any]]:
+    """The cases alone. Raises UsageError for an id twice."""
     found: dict[str, dict[str, Any]] = {}
-    for where, case in cases:
-        if case["id"] in found:
-            raise UsageError(f"{file}: {where}.id is {case['id']!r}, as an earlier case's.", "Give each its own id.")
+    first: dict[str, Place] = {}
+    for place, case in cases:
+        if (earlier := first.setdefault(case["id"], place)) is not place:
+            raise UsageError(f"{place()}: id {case['id']!r} is taken, by {earlier()}.", "Give each case its own id.")
         found[case["id"]] = case
     return list(found.values())
 
 
-def _case(item: Any, where: str, file: str) -> dict[str, Any]:
+def _case(item: Any, place: Callable[[str], str]) -> dict[str, Any]:
+    """place: where the case, or a key of it, stands."""
     raw = {"id": item} if isinstance(item, str | int) and not isinstance(item, bool) else item
     if not isinstance(raw, dict):
-        raise UsageError(f"{file}: {where} is a {type(raw).__name__}, not keys with values.", "Write {id: NAME, ...}.")
+        raise UsageError(f"{place('')}: the case is {_kind(raw)}, not keys with values.", "Write {id: NAME, ...}.")
     for key in raw:
         if key not in KEYS:
-            raise unknown("key", f"{where}.{key}", [f"{where}.{known}" for known in KEYS], file)
-    if raw.get("id") in (None, ""):
-        raise UsageError(f"{file}: {where} has no id.", f"Add {where}.id.", code="missing_key")
-    # an id of digits alone is a number in YAML
-    case: dict[str, Any] = {"id": str(raw["id"])}
+            raise unknown("key", str(key), KEYS, place(str(key)))
+    case: dict[str, Any] = {"id": _id(raw.get("id"), place)}
     for name in ("inputs", "parameters"):
-        value = raw.get(name) or {}
+        value = {} if raw.get(name) is None else raw[name]
         if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
-            raise UsageError(f"{file}: {where}.{name} is {value!r}.", "It should be keys with values.")
+            raise UsageError(f"{place(name)}: {name} is {value!r}.", "It should be keys with values.")
         case[name] = value
     tags = raw.get("tags") or []
     tags = [tags] if isinstance(tags, str) else tags
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise UsageError(f"{file}: {where}.tags is {tags!r}.", "It should be text, or a list of texts.")
+        raise UsageError(f"{place('tags')}: tags is {tags!r}.", "It should be text, or a list of texts.")
     case["tags"] = tags
     if raw.get("expected") is not None:
         case["expected"] = raw["expected"]
+    for name in ("inputs", "parameters", "expected"):
+        _jsonable(case.get(name), name, name, place)
     return case
+
+
+def _id(given: Any, place: Callable[[str], str]) -> str:
+    if given in (None, ""):
+        raise UsageError(f"{place('')}: the case has no id.", "Add id: NAME.", code="missing_key")
+    # an id of digits alone is a number in YAML
+    text = str(given)
+    if isinstance(given, dict | list) or not _ID.fullmatch(text):
+        raise UsageError(f"{place('id')}: id is {given!r}.", f"It should be {_ID_RULE}.")
+    return text
+
+
+def _jsonable(value: Any, path: str, key: str, place: Callable[[str], str]) -> None:
+    """That JSON can hold it: YAML has dates, sets, bytes and what is no finite number besides."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name.__class__ not in _PLAIN:
+                _jsonable(name, f"a key of {path}", key, place)
+            if inner.__class__ not in _PLAIN:
+                _jsonable(inner, f"{path}.{name}", key, place)
+    elif isinstance(value, list):
+        for inner in value:
+            if inner.__class__ not in _PLAIN:
+                _jsonable(inner, path, key, place)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise UsageError(f"{place(key)}: {path} is {value}.", "Give a finite number, or text in quotes.")
+    elif value.__class__ not in _PLAIN:
+        raise UsageError(f"{place(key)}: {path} is {_kind(value)}, {value}.", "Write it in quotes, as text.")
+
+
+_PLAIN = (str, int, bool, type(None))
+
+
+def _kind(value: object) -> str:
+    return "empty" if value is None else f"a {type(value).__name__}"
+
+
+def _same(where: str, key: str = "") -> str:
+    return where

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any
 
 from headway.errors import UsageError
@@ -69,6 +71,24 @@ def check(found: Mapping[str, Any], where: Where) -> None:
         raise UsageError(
             f"{where('best')} and {where('by')} go together.", "Say how many, and by which metric of the checkpoints."
         )
+
+
+def default_name(found: Mapping[str, Any]) -> str:
+    """The name of an evaluation that says none: of what runs a cell, and of its cases unless they are called that.
+
+    found: as of `fields`. `evaluate.py:MovingDigits` on `prompts.yaml` is "moving-digits-prompts".
+    """
+    if "worker" in found:
+        what = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", str(found["worker"]).partition(":")[2])
+    else:
+        words = [str(word) for word in found.get("command") or ["evaluation"]]
+        scripts = [word for word in words if word.endswith((".py", ".sh"))]
+        modules = [module for flag, module in pairwise(words) if flag == "-m"]
+        what = PurePosixPath((scripts or modules or words)[0]).stem
+    cases = found.get("cases")
+    of = PurePosixPath(cases).stem if isinstance(cases, str) else ""
+    text = re.sub(r"[^a-z0-9._-]+", "-", "-".join([what, *([of] if of not in ("", "cases") else [])]).lower())
+    return text.lstrip("._-")[:63].rstrip("._-") or "evaluation"
 
 
 def _entry(kind: str) -> Callable[[Any, str], str]:

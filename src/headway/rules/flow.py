@@ -59,7 +59,7 @@ class Train:
 class Evaluate:
     #: file or folder below the flow's folder, or the cases themselves
     cases: str | list[dict[str, Any]]
-    #: fields of the evaluation request that the file names, and its name and spec
+    #: fields of the evaluation request that the file names, and its name (see `evalform.default_name`) and spec
     fields: dict[str, Any]
 
     @property
@@ -233,10 +233,11 @@ def _evaluate(raw: Any, file: str) -> Evaluate:
     given = {**section.raw, **({"score": None} if "score" in raw and raw["score"] is None else {})}
     found = evalform.fields(given, section.where)
     evalform.check(found, lambda key: section.where(key) if key else f"{file}: evaluate")
+    name = evalform.default_name(found)
     cases = found.pop("cases")
     return Evaluate(
         cases=cases if isinstance(cases, str) else parse_cases(cases, section.where("cases")),
-        fields={"name": "evaluation", "spec": "small", **found},
+        fields={"name": name, "spec": "small", **found},
     )
 
 

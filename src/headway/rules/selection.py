@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.errors import NotFoundError, RefusedError, UsageError
 from headway.rules import checkpoints as rules
-from headway.rules.nearest import advice
+from headway.rules.nearest import advice, nearest
 from headway.rules.records import Checkpoint
 
 ALL = "all"
@@ -67,13 +67,31 @@ def best(found: Sequence[Checkpoint], count: int, by: str, mode: str) -> list[Ch
 
     Raises UsageError when none has that metric.
     """
-    told = [c for c in found if isinstance(c.metrics.get(by), (int, float))]
+    told = [c for c in found if _is_number(c.metrics.get(by))]
     if not told:
-        known = sorted({name for c in found for name in c.metrics})
-        raise UsageError(f"by: no checkpoint has a metric {by!r}.", advice(by, known))
+        raise _no_metric(by, sorted({name for c in found for name, value in c.metrics.items() if _is_number(value)}))
     sign = -1 if mode == "max" else 1
     kept = {c.id for c in sorted(told, key=lambda c: (sign * float(c.metrics[by]), c.id))[:count]}
     return [c for c in found if c.id in kept]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _no_metric(by: str, known: Sequence[str]) -> UsageError:
+    if not known:
+        return UsageError(
+            f"best: no checkpoint has a metric of its own, so none is the best by {by!r}.",
+            "Leave it out, or give the training's headway.save_checkpoint its metrics.",
+            code="unknown_metric",
+        )
+    near = nearest(by, known)
+    return UsageError(
+        f"best: no checkpoint has a metric {by!r}; they have {', '.join(known)}.",
+        f"Did you mean {near}?" if near else "Take one of these.",
+        code="unknown_metric",
+    )
 
 
 def row_names(chosen: Iterable[Checkpoint], taken: Iterable[str], *, several: bool) -> dict[int, str]:

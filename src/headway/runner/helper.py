@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 
 from headway.protocol.causes import Cause
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from headway.runner.loop import Loop
     from headway.runner.report import Report
 
+#: what lists of processes show of one that was forked
+NAME = "headway-helper"
 #: how often one that died is started again
 RESTARTS = 5
 #: seconds before the second restart, twice that before the third, ...
@@ -70,7 +73,7 @@ class Helper:
         outputs = Outputs()
         theirs, self._stdin = os.pipe2(os.O_CLOEXEC)
         try:
-            self.pid = outputs.spawn(self._command, self._environment, self._cwd, theirs)
+            self.pid = self._process(outputs, theirs)
         except OSError as error:
             self._close_stdin()
             self.failure = (Cause.PREPARE_FAILED, f"the helper could not be started: {error.strerror}.")
@@ -82,6 +85,12 @@ class Helper:
             self._loop.add(fd, self._read)
         if self._finishing:
             self._tell_finish()
+
+    def _process(self, outputs: Outputs, stdin: int) -> int:
+        # once: what it died of may lie in what it was given
+        if self._starts == 1 and (call := _loaded(self._command)) is not None:
+            return outputs.fork(call, NAME, self._environment, self._cwd, stdin)
+        return outputs.spawn(self._command, self._environment, self._cwd, stdin)
 
     def tick(self, now: float) -> None:
         if self.again_at is not None and now >= self.again_at:
@@ -178,3 +187,18 @@ class Helper:
         else:
             self._report.say(f"the helper ended with {code} and is started again")
             self.again_at = time.monotonic() + BACKOFF * (self._starts - 1)
+
+
+def _loaded(command: list[str]) -> Callable[[], int] | None:
+    """What `PYTHON -I -m MODULE ...` does, where the starter has loaded that module (see `starter`)."""
+    if command[:3] != [sys.executable, "-I", "-m"]:
+        return None
+    program = getattr(sys.modules.get(f"{command[3]}.__main__"), "main", None)
+    if program is None:
+        return None
+
+    def call() -> int:
+        sys.argv = command[3:]
+        return int(program())
+
+    return call

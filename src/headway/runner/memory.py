@@ -35,15 +35,15 @@ def volunteer() -> None:
 class Group:
     """A cgroup (version 2, or the memory controller of version 1) that holds one node's user processes."""
 
-    def __init__(self, path: str, limit: int, version: int) -> None:
-        """Makes it. Raises OSError where that is not allowed; nothing is left then."""
+    def __init__(self, path: str, limit: int, version: int, whole: bool) -> None:
+        """Makes it. whole: see `make`. Raises OSError where that is not allowed; nothing is left then."""
         self.path, self._version = path, version
         os.mkdir(path)
         try:
             if version == 2:
                 _write(f"{path}/memory.max", limit)
                 _try(f"{path}/memory.swap.max", 0)
-                _try(f"{path}/memory.oom.group", 1)
+                _try(f"{path}/memory.oom.group", int(whole))
             else:
                 _write(f"{path}/memory.limit_in_bytes", limit)
                 _try(f"{path}/memory.memsw.limit_in_bytes", limit)
@@ -107,11 +107,14 @@ def remove(path: str) -> None:
         time.sleep(0.01)
 
 
-def make(name: str, limit: int) -> Group | None:
-    """A cgroup for processes that may use `limit` bytes together; None where none can be made."""
+def make(name: str, limit: int, *, whole: bool = True) -> Group | None:
+    """A cgroup for processes that may use `limit` bytes together; None where none can be made.
+
+    whole: one that uses too much has all of them killed, where the kernel can do that.
+    """
     for parent, version in _parents():
         try:
-            return Group(os.path.join(parent, name), limit, version)
+            return Group(os.path.join(parent, name), limit, version, whole)
         except OSError:
             continue
     return None

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PIPE_BYTES = 1 << 18
 _F_SETPIPE_SZ = 1031
@@ -49,8 +51,43 @@ class Outputs:
 
         enter: called in the new process before it becomes the command. keep: descriptors that it inherits besides.
         """
+
+        def become() -> None:
+            if enter is not None:
+                enter()
+            for fd in keep:
+                os.set_inheritable(fd, True)
+            os.chdir(cwd)
+            os.execvpe(command[0], command, environment)
+
+        return self._start(become, stdin, command[0] if command else "")
+
+    def fork(self, call: Callable[[], int], name: str, environment: dict[str, str], cwd: str, stdin: int) -> int:
+        """Starts `call` in a process with the modules that are loaded here; `call` returns its exit status.
+
+        name: what lists of processes show (15 bytes). Raises OSError as `spawn` does.
+        """
+
+        def become() -> None:
+            os.chdir(cwd)
+            _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+            os.closerange(3, 1 << 20)
+            os.environ.clear()
+            os.environ.update(environment)
+            code = 1
+            try:
+                code = call()
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
+
+        return self._start(become, stdin, name)
+
+    def _start(self, become: Callable[[], None], stdin: int | None, what: str) -> int:
         try:
-            return _spawn(command, environment, cwd, (stdin, self._out, self._err), enter, keep)
+            return _forked(become, (stdin, self._out, self._err), what)
         except OSError:
             os.close(self.out)
             os.close(self.err)
@@ -60,25 +97,15 @@ class Outputs:
             os.close(self._err)
 
 
-def _spawn(
-    command: list[str],
-    environment: dict[str, str],
-    cwd: str,
-    streams: tuple[int | None, int, int],
-    enter: Callable[[], None] | None,
-    keep: tuple[int, ...],
-) -> int:
+def _forked(become: Callable[[], None], streams: tuple[int | None, int, int], what: str) -> int:
     """In a process group of its own, dying with us (PR_SET_PDEATHSIG). Raises OSError when it cannot be executed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            if enter is not None:
-                enter()
-            for fd in keep:
-                os.set_inheritable(fd, True)
-            _become(command, environment, cwd, streams, parent)
+            _settle(streams, parent)
+            become()
         except OSError as error:
             os.write(writer, f"{error.errno or 0}".encode())
         except BaseException:
@@ -93,13 +120,11 @@ def _spawn(
     if failure:
         os.waitpid(pid, 0)
         number = int(failure)
-        raise OSError(number, os.strerror(number), command[0] if command else "")
+        raise OSError(number, os.strerror(number), what)
     return pid
 
 
-def _become(
-    command: list[str], environment: dict[str, str], cwd: str, streams: tuple[int | None, int, int], parent: int
-) -> None:
+def _settle(streams: tuple[int | None, int, int], parent: int) -> None:
     os.setpgid(0, 0)
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -110,8 +135,6 @@ def _become(
     os.dup2(os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin, 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
-    os.chdir(cwd)
-    os.execvpe(command[0], command, environment)
 
 
 def childless() -> bool:

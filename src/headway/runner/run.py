@@ -309,8 +309,8 @@ class Runner:
 
     def _follow(self, gang: Gang, failed: bool) -> None:
         """After a process ended: the others of a gang in which one failed, and what the last one left, are ended."""
-        if failed and self.cause is None and self.watch is not None and (text := self.watch.killed()):
-            self.cause, self.message = Cause.OOM_KILL, text
+        if failed and self.cause is None and self.watch is not None and gang.failure is not None:
+            self.cause, self.message = self.watch.memory.rank_ended(gang.failure[1]) or (None, "")
         if failed and self.peers is not None and gang.failure is not None:
             self._tell_peers(self.peers, *gang.failure)
         if failed and gang.pids and self.kill_at is None:
@@ -506,7 +506,7 @@ class Runner:
         self.stacks = None  # if it still prints, it is killed with the others
         self._kill_tree()
         if self.watch is not None:
-            self.watch.close()
+            self.watch.memory.close()
         self._finish_tracking()
         self.gang.channel.drain()
         self.gang.check_patterns(time.monotonic(), ended=True)

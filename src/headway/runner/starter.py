@@ -1,4 +1,5 @@
-"""`python -I -S .../runner/starter.py`: has a runner's modules loaded and forks one for each attempt that it is told.
+"""`python -I -S .../runner/starter.py [MODULE ...]`: has a runner's modules loaded and forks one for each attempt that
+it is told. With modules of the helper's besides, the helper too is a fork; see `helper`.
 
 A fork takes a few milliseconds where a fresh interpreter takes tens. One line in, `<attempt folder>\t<node index>`, one
 line out once the runner is detached. Runners are nobody's children here either; the end of stdin ends only the starter.
@@ -7,6 +8,7 @@ line out once the runner is detached. Runners are nobody's children here either;
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -40,6 +42,9 @@ def main() -> None:
     import headway.runner.metrics
     import headway.runner.run
     import headway.runner.watch  # noqa: F401
+
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
 
     # nobody waits for keepers, and nothing is left of them
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -10,8 +10,9 @@ import os
 
 from headway.protocol import layout, names
 from headway.protocol.causes import Cause
-from headway.runner import memory, processes, usage
+from headway.runner import processes, usage
 from headway.runner.limits import Limits
+from headway.runner.memory_watch import MemoryWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 3.0
 #: a limit that was reached here, but not by the whole gang, is looked at again after this
 AGAIN_SECONDS = 0.25
-#: how often memory is looked at while less than half is used, and while more is
-MEMORY_SECONDS, CLOSE_SECONDS = 1.0, 0.1
 #: seconds between two samples for whether it hangs; at most a quarter of that limit
 WORK_SECONDS = 5.0
 #: grace period after the machine's own notice where none is given
@@ -55,16 +54,13 @@ class Watch:
     ) -> None:
         self._launch, self._index, self._report = launch, index, report
         self._gang, self._peers = gang, peers
-        #: where the kernel limits their memory; None: not yet, or it is watched
-        self._group: memory.Group | None = None
         start = self._start = gang.launched_clock
         self.grace = launch.grace
         self._limits = Limits(launch.limits, launch.max_duration, start, judge=index == 0)
         self._told: Any = None
-        self._grouped = False
         self._devices = usage.accelerators(gang.accelerators() or [])
         self._sample_at, self._work_at = start + usage.interval(0.0), start
-        self._memory_at = start + CLOSE_SECONDS
+        self.memory = MemoryWatch(launch, index, report, start)
         self._look_at = start + LOOK_SECONDS
         self._disk: Disk | None = None
         self._notice: Notice | None = None
@@ -110,7 +106,7 @@ class Watch:
 
     @property
     def due(self) -> float:
-        at = [self._sample_at, self._look_at, self._memory_at]
+        at = [self._sample_at, self._look_at, self.memory.due]
         if self._work_seconds is not None:
             at.append(self._work_at)
         if self._limit_at is not None:
@@ -121,8 +117,8 @@ class Watch:
         """besides: processes of ours that are not the user's."""
         if not self._gang.pids:
             return None
-        if now >= self._memory_at and (text := self._check_memory(now, besides)) is not None:
-            return Cause.OOM_KILL, text, 0.0, False
+        if now >= self.memory.due and (found := self.memory.check(now, self._gang.pids, besides)) is not None:
+            return (*found, 0.0, False)
         if self._work_seconds is not None and now >= self._work_at:
             self._work_at = now + self._work_seconds
             self._look_for_work(now, besides)
@@ -157,55 +153,6 @@ class Watch:
         due = limits.due()
         self._limit_at = max(due, now + AGAIN_SECONDS) if due is not None else None
         return None
-
-    def _check_memory(self, now: float, besides: Collection[int]) -> str | None:
-        """A sentence once it used too much."""
-        if (limit := self._launch.memory_bytes) is None:
-            self._memory_at = float("inf")
-            return None
-        if not self._grouped:
-            self._grouped = True
-            self._make_group(limit, besides)
-        if text := self.killed():
-            return text
-        pids = processes.tree(os.getpid(), besides)
-        used = memory.resident(pids)
-        if used > limit:
-            # what a fork shares with its parent is there once
-            used = memory.proportional(pids)
-        close = used > limit // 2 and self._group is None
-        self._memory_at = now + (CLOSE_SECONDS if close else MEMORY_SECONDS)
-        return f"used {used >> 20} MiB of memory; its spec has {limit >> 20} MiB." if used > limit else None
-
-    def _make_group(self, limit: int, besides: Collection[int]) -> None:
-        """Not before they run: it takes a while, which a run that is over at once need not wait for."""
-        name = f"headway-{self._launch.attempt}-{self._index}-{os.urandom(3).hex()}"
-        group = memory.make(name, limit)
-        if group is not None:
-            # for whoever cleans up after us
-            with open(self._report.path(layout.CGROUP), "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(group.path)
-            self._group = group
-            if not group.take(lambda: processes.tree(os.getpid(), besides)):
-                self.close()
-        how = f"limited by cgroup {group.path}" if self._group and group else "watched: no cgroup can be made here"
-        self._report.say(f"memory: {limit >> 20} MiB, {how}.")
-
-    def killed(self) -> str:
-        """A sentence once the kernel has killed one of the processes for their memory; else ""."""
-        if self._group is None or not self._group.kills():
-            return ""
-        return f"used more than its {(self._launch.memory_bytes or 0) >> 20} MiB of memory (killed by the kernel)."
-
-    def close(self) -> None:
-        """After the last of the user's processes."""
-        if self._group is not None:
-            self._group.close()
-            self._group = None
-            try:
-                os.unlink(self._report.path(layout.CGROUP))
-            except OSError:
-                pass
 
     def _look_for_work(self, now: float, besides: Collection[int]) -> None:
         cpu = self._gang.cpu_seconds

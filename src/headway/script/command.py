@@ -22,6 +22,7 @@ def run_command(words: list[str], timeout: float | None, began: float) -> tuple[
     process = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
+    oom.go_first(process.pid)
     assert process.stdout and process.stderr
     out, err = Printed(os.dup(process.stdout.fileno()), 1), Printed(os.dup(process.stderr.fileno()), 2)
     process.stdout.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from headway.protocol import names
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +15,15 @@ _MACHINE = "/proc/vmstat"
 #: what version 1 has for no limit is about this, in bytes
 _UNLIMITED = 1 << 60
 _REMEDY = "Load less at once, or give the workers a spec with more memory."
+
+
+def go_first(pid: int) -> None:
+    """When memory runs out, this process is killed before the one that started it."""
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")
+    except OSError:
+        pass
 
 
 class Kills:
@@ -37,13 +48,16 @@ class Kills:
         limit = min((_limit(place) for place in _counters()), default=_UNLIMITED)
         if limit >= _UNLIMITED or killed == [_MACHINE]:
             return f"{who} was killed by the kernel: the machine had no memory left. {most} {_REMEDY}"
-        return f"{who} was killed by the kernel: it may use {limit >> 20} MiB of memory in all. {most} {_REMEDY}"
+        return f"{who} was killed for its memory: it may use {limit >> 20} MiB of memory in all. {most} {_REMEDY}"
 
 
 def _counters() -> Iterator[str]:
-    """The files in which kills are counted: of our own cgroup, of those around it, and of the machine."""
+    """The files in which kills are counted: of our own cgroup, of those around it, of the runner, of the machine."""
     for folder, version in _groups():
         yield f"{folder}/{'memory.events' if version == 2 else 'memory.oom_control'}"
+    if helper := os.environ.get(names.HELPER):
+        # as in a cgroup, where the runner could make none
+        yield os.path.join(os.path.dirname(helper), "memory.events")
     yield _MACHINE
 
 

@@ -24,6 +24,7 @@ from headway.services import access, evaluation_requests, evaluation_views, eval
 from headway.services.cell_checks import fault
 from headway.services.context import Services
 from headway.storage import indexes, writing
+from headway.storage.claims import claim
 from headway.storage.full import TargetFullError
 from headway.storage.publish import Publication, publish_folder, verify_folder
 from headway.storage.quota import MANIFEST, ProjectQuota
@@ -80,6 +81,8 @@ def adopt(ctx: Services, caller: Caller, project: str, evaluation_id: int, reque
     work = _Work(ctx, evaluation, checkpoints, quota.of(ctx, home.name), folder, request, index)
     batch, following = _Batch(), None
     try:
+        if request.layout and evaluation.target is not None and not request.dry_run:
+            claim(ctx.root / cell_rules.outputs_folder(evaluation), ctx.root)
         following = _through(work, batch)
     except TargetFullError as full:
         raise RefusedError(f"{len(batch.valid)} were adopted. {full.message}", full.remedy, code=full.cause) from full

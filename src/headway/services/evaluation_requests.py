@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,24 +10,19 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headway.errors import RefusedError, UsageError
-from headway.rules import cells, selection
+from headway.errors import NotFoundError, RefusedError, UsageError
+from headway.rules import cells, evalchecks, selection
 from headway.rules import jobs as rules
-from headway.rules.nearest import unknown
 from headway.rules.records import Checkpoint, Project, Snapshot
-from headway.services import jobs, requests
+from headway.services import evaluation_targets, jobs, requests
 from headway.services.context import Services
-from headway.storage.quota import MANIFEST
-from headway.storage.verify import RULES, check_schema
+from headway.storage.verify import check_schema
 from headway.store.base import Transaction
 from headway.wire.evaluations import EvaluationRequest, OutputRule
 from headway.wire.runs import Spot
 
-#: what an output can be checked as; see `storage.verify`
-KINDS = ("audio", "csv", "file", "image", "json", "safetensors", "tar", "tensors", "torch", "video")
-#: keys of a rule that say something of every kind
-_EVERY_KIND = frozenset({"name", "kind", "count", "min_bytes"})
-_MOST_COLUMNS = 100_000
+#: folders in headway's home, beside the root
+_OF_HOME = ("hints", "log", "cache", "console")
 #: what of a request is no part of the plan
 _APART = frozenset({"name", "jobs", "cases", "outputs", "key", "snapshot", "held", "target", "datasets", "spot"})
 
@@ -69,15 +63,28 @@ class Resolved:
 
 
 def check(ctx: Services, home: str, request: EvaluationRequest) -> None:
-    """Raises UsageError for what is wrong with the request whatever the record has."""
-    _check_names(request)
-    _check_how(request)
-    _check_counts(request)
+    """Raises UsageError for what is wrong with the request whatever the record has, RefusedError for its target."""
+    evalchecks.check(request)
     requests.check_words(request.command or (), request.environment)
     for output in request.outputs:
-        _check_output(output)
+        _check_schema(output)
     if request.target is not None:
-        folder(ctx, home, request.target, "target")
+        target(ctx, home, request.target, "target")
+
+
+def target(ctx: Services, home: str, given: str, what: str) -> str:
+    """A folder for outputs. Raises as `folder` does, and RefusedError for one of headway's own, or that cannot be."""
+    plain = folder(ctx, home, given, what)
+    real = Path(os.path.realpath(plain))
+    # hints lie in headway's home, unless its path is too long for them
+    home_folder = ctx.hints.parent if ctx.hints is not None and ctx.hints.name == _OF_HOME[0] else None
+    for own in (ctx.root, *(home_folder / name for name in _OF_HOME if home_folder is not None)):
+        if real.is_relative_to(os.path.realpath(own)):
+            raise RefusedError(
+                f"{what}: {given} is one of headway's own folders.", f"Use one outside {own}.", code="no_target"
+            )
+    evaluation_targets.require(plain, what)
+    return plain
 
 
 def folder(ctx: Services, home: str, given: str, what: str) -> str:
@@ -92,88 +99,7 @@ def folder(ctx: Services, home: str, given: str, what: str) -> str:
     return plain
 
 
-def _check_names(request: EvaluationRequest) -> None:
-    for what, names in (("case", [c.id for c in request.cases]), ("output", [o.name for o in request.outputs])):
-        if len(set(names)) < len(names):
-            name, count = Counter(names).most_common(1)[0]
-            raise UsageError(f"{what} {name!r} stands {count} times.", f"Give each {what} a name of its own.")
-
-
-def _check_how(request: EvaluationRequest) -> None:
-    if (request.worker is None) == (not request.command):
-        raise UsageError("An evaluation has either a worker or a command.", "Give one of the two.")
-    for name, text, what in (
-        ("worker", request.worker, "class"),
-        ("check", request.check, "function"),
-        ("scorer", request.scorer, "function"),
-    ):
-        if text is not None:
-            _entry(text, name, what)
-    from_file = request.score is not None and request.scorer is None and request.scores == "file"
-    if from_file and not request.score_file:
-        raise UsageError("score_file: no file holds the score.", "Name it, or give `score: null` to ask for none.")
-    if request.score is None and not request.outputs and request.check is None:
-        raise UsageError("Nothing makes a cell valid.", "Give outputs, a check or a score.")
-    if request.command:
-        _check_words(request)
-
-
-def _entry(text: str, name: str, what: str) -> None:
-    try:
-        requests.entry(text, name)
-    except UsageError as error:
-        example = "evaluate.py:Digits" if what == "class" else f"{name}.py:function"
-        raise UsageError(f"{name}: {text!r} names no {what}.", f"Write it like {example}.") from error
-
-
-def _check_words(request: EvaluationRequest) -> None:
-    """The template must be able to name each case's values; cases of one shape are alike in that."""
-    from headway.protocol import cellwords
-
-    seen = set()
-    for case in request.cases:
-        shape = (frozenset(case.inputs), frozenset(case.parameters))
-        if shape not in seen:
-            seen.add(shape)
-            effective = cells.effective_case(case.model_dump(), request.parameters, 0, request.seed)
-            try:
-                cellwords.fill(request.command or [], "/checkpoint", "checkpoint", effective, "/out")
-            except KeyError as error:
-                known = ["checkpoint", "checkpoint.name", "seed", "repeat", "out", "case", "case.id"]
-                known += [f"case.{name}" for name in (*effective["inputs"], *effective["parameters"])]
-                raise unknown("word", str(error.args[0]), known, f"command, for case {case.id}") from None
-
-
-def _check_counts(request: EvaluationRequest) -> None:
-    if request.least_workers > request.workers:
-        raise UsageError(
-            f"workers: at least {request.least_workers} and at most {request.workers} cannot be.", "Swap the two."
-        )
-    if (request.best is None) != (request.by is None):
-        raise UsageError("best and by go together.", "Say how many, and by which metric of the checkpoints.")
-    if len(request.cases) * request.repeats > _MOST_COLUMNS:
-        raise UsageError(f"{len(request.cases)} cases x {request.repeats} repeats are too many.", "Evaluate in parts.")
-    if request.follow:
-        selection.check_follow(request.checkpoints, request.best)
-
-
-def _check_output(output: OutputRule) -> None:
-    if output.kind not in KINDS:
-        raise unknown("kind", output.kind, KINDS, f"outputs.{output.name}")
-    parts = output.name.split("/")
-    if any("*" in part for part in parts[:-1]) or ".." in parts:
-        raise UsageError(f"outputs: {output.name!r} is no name of a file.", "A `*` may stand in its last part.")
-    if output.name == MANIFEST:
-        raise UsageError(f"outputs: {MANIFEST} is headway's own.", "Call the file something else.")
-    if output.count is not None and "*" not in output.name:
-        raise UsageError(f"outputs.{output.name}: count is of a name with `*`.", "Leave it out.")
-    known = RULES.get(output.kind, frozenset()) | _EVERY_KIND
-    for key in output.given():
-        if key not in known:
-            raise UsageError(
-                f"outputs.{output.name}: {key} says nothing of a file of kind {output.kind}.",
-                f"Known there: {', '.join(sorted(known))}.",
-            )
+def _check_schema(output: OutputRule) -> None:
     if output.schema_ is not None:
         try:
             check_schema(output.schema_)
@@ -198,7 +124,7 @@ def choose(
     found: list[Checkpoint] = []
     plan = {"checkpoints": request.checkpoints, "every": request.every}
     for number in wanted:
-        of_job = tx.products.checkpoints(jobs.find(tx, home, number).id)
+        of_job = tx.products.checkpoints(_job(tx, home, number))
         found += of_job
         chosen += selection.choose(of_job, plan)
     if not request.follow:
@@ -209,6 +135,14 @@ def choose(
         chosen = selection.best(chosen, request.best, request.by, request.mode)
     names = selection.row_names(chosen, (), several=len(wanted) > 1)
     return [(checkpoint, names[checkpoint.id]) for checkpoint in chosen]
+
+
+def _job(tx: Transaction, home: Project, number: int) -> int:
+    try:
+        return jobs.find(tx, home, number).id
+    except NotFoundError as error:
+        # a flow asks before its job is there: that alone is wrong then
+        raise NotFoundError(error.message, error.remedy, code="job_unknown") from None
 
 
 def _nothing(wanted: Sequence[int], found: Sequence[Checkpoint]) -> RefusedError:

@@ -21,16 +21,15 @@ from headway.wire.evaluations import (
     Counts,
     EvaluationReport,
     EvaluationView,
-    FailureView,
+    Provenance,
     RowView,
 )
 
 _log = logging.getLogger(__name__)
 OWNER = "evaluation"
 MOST_RUNS = 10_000
-#: points of a training curve, and ids of a failure's cells, in a report
+#: points of a training curve in a report
 CURVE_POINTS = 500
-FAILURE_CELLS = 20
 
 
 def evaluation(ctx: Services, tx: Transaction, found: Evaluation, project: str) -> EvaluationView:
@@ -126,35 +125,49 @@ def report(
     with ctx.store.read() as tx:
         home = access.project(tx, caller, project, Action.VIEW)
         view = evaluation(ctx, tx, tx.evaluations.get(found.id) or found, home.name)
+        made_of = provenance(ctx, tx, found)
         checkpoints = tx.evaluations.checkpoints(found.id)
         own = tx.evaluations.cells(found.id)
         coverage = tx.evaluations.coverage(found.id)
-        failures = tx.evaluations.failures(found.id)
     rows = {cell.checkpoint_id: cell.row for cell in own}
     order = {job: at for at, job in enumerate(found.jobs)}
     ordered = sorted(
         checkpoints.values(), key=lambda c: (order.get(c.run_id, len(order)), c.step or 0, c.epoch or 0, c.id)
     )
-    failed: dict[tuple[str | None, str], list[int]] = {}
-    for cell in own:
-        if cell.state is CellState.INVALID:
-            failed.setdefault((cell.cause, cell.reason), []).append(cell.id)
     return EvaluationReport(
         evaluation=view,
+        provenance=made_of,
         rows=[_row(c, rows[c.id], coverage.rows.get(c.id, {})) for c in ordered],
         columns=[
             _column(case, coverage.columns.get((case["id"], case["repeat"]), {}))
             for case in cell_rules.effective_cases(found.plan)
         ],
         cells=cells(ctx, own, checkpoints),
-        failures=[
-            FailureView(cause=cause, reason=reason, count=count, cells=failed[cause, reason][:FAILURE_CELLS])
-            for cause, reason, count in failures
-        ],
         scores=_score_names(own, view.score),
         score=view.score,
         better=view.better,
         curves=curves,
+    )
+
+
+def provenance(ctx: Services, tx: Transaction, found: Evaluation) -> Provenance:
+    """What it was made of; of the workers' variables the names alone, as values may be secrets."""
+    plan = found.plan
+    code = tx.runs.snapshot_by_id(plan["snapshot_id"])
+    return Provenance(
+        by=tx.people.names([found.submitted_by]).get(found.submitted_by, ""),
+        cases_sha256=cell_rules.plan_digest("cases", (column.digest for column in cell_rules.columns(plan))),
+        worker=plan.get("worker"),
+        command=plan.get("command"),
+        check=plan.get("check"),
+        scorer=plan.get("scorer"),
+        snapshot=code.digest if code else "",
+        commit=code.commit if code else None,
+        dirty=code is not None and code.dirty,
+        datasets=[f"{used['dataset']}@{used['version']}" for used in plan.get("datasets") or []],
+        environment=sorted(plan.get("environment") or {}),
+        spec=plan["spec"],
+        currency=ctx.currency,
     )
 
 

@@ -103,7 +103,7 @@ def _insert(
         jobs=resolved.jobs,
         digest=resolved.digest,
         follow=request.follow,
-        target=request.target and evaluation_requests.folder(ctx, home.name, request.target, "target"),
+        target=request.target and evaluation_requests.target(ctx, home.name, request.target, "target"),
         policy=request.policy,
     )
     tx.evaluations.change(evaluation.id, path=f"projects/{home.name}/evaluations/{evaluation.id}")
@@ -181,7 +181,7 @@ def cells(
 
 
 def report(ctx: Services, caller: Caller, project: str, evaluation_id: int) -> EvaluationReport:
-    """All of it for a report: rows, columns, cells, failures grouped, training curves of its first job."""
+    """All of it for a report: rows, columns, cells, training curves of its first job."""
     with ctx.store.read() as tx:
         home = access.project(tx, caller, project, Action.VIEW)
         evaluation = find(tx, home, evaluation_id)
@@ -278,7 +278,7 @@ def target(ctx: Services, caller: Caller, project: str, evaluation_id: int, requ
         evaluation = find(tx, home, evaluation_id)
         if evaluation.state is EvaluationState.SUCCEEDED and not evaluation.follow:
             raise RefusedError(f"Evaluation {evaluation_id} has all its outputs.", "Nothing is still to come.")
-        folder = request.folder and evaluation_requests.folder(ctx, home.name, request.folder, "folder")
+        folder = request.folder and evaluation_requests.target(ctx, home.name, request.folder, "folder")
         if request.folder is not None and not folder:
             raise UsageError("folder: it is empty.", "Give an absolute folder, or none for the evaluation's own.")
         # the same one again: what is there now is meant, not what was mounted there before

@@ -65,6 +65,7 @@ REMEDIES = {
     "folder_limit": "Move entries out of that folder, or send the outputs to another one; work goes on by itself.",
     "unmounted": "Mount it again; work goes on by itself. Or run `headway eval target` with another folder, or with "
     "the same one if what is there now is meant.",
+    "taken": "Give another folder with `headway eval target`; `headway eval adopt` takes over what is there.",
     "deleted_open": "End or restart what holds the deleted files; work goes on by itself.",
 }
 

@@ -15,22 +15,32 @@ _FILE = "installation"
 @functools.lru_cache(maxsize=64)
 def name_of(root: Path) -> str:
     """Eight hexadecimal digits. A root that takes no writes goes by its path. Raises OSError when it cannot be read."""
-    place = root / _FILE
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return _read(place)
-    fresh = root / f".{_FILE}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    if found := _read(root / _FILE):
+        return found
     try:
-        try:
-            fresh.write_text(os.urandom(4).hex() + "\n")
-            with contextlib.suppress(FileExistsError):
-                # whole or not there, and of two that come at once the second takes what the first wrote
-                os.link(fresh, place)
-        finally:
-            fresh.unlink(missing_ok=True)
+        return lasting_name_of(root)
     except OSError:
         return hashlib.sha256(os.fsencode(root)).hexdigest()[:8]
-    return _read(place)
+
+
+def lasting_name_of(root: Path) -> str:
+    """The same, of a root that has it written down. Raises OSError where it cannot be written."""
+    place = root / _FILE
+    if found := _read(place):
+        return found
+    fresh = root / f".{_FILE}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        fresh.write_text(os.urandom(4).hex() + "\n")
+        with contextlib.suppress(FileExistsError):
+            # whole or not there, and of two that come at once the second takes what the first wrote
+            os.link(fresh, place)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return place.read_text().strip()[:8]
 
 
 def _read(place: Path) -> str:
-    return place.read_text().strip()[:8]
+    try:
+        return place.read_text().strip()[:8]
+    except (FileNotFoundError, NotADirectoryError):
+        return ""

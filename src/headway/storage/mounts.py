@@ -2,7 +2,8 @@
 
 One that is unmounted leaves the disk below, which takes writes just as well: without this nobody would notice. What is
 mounted again may have another device number (a loop device, a network file system, any after a reboot): it is taken
-for the same when it stands where the other one stood and carries the folder.
+for the same when it stands where the other one stood and carries the folder. A part of a file system that is mounted
+once more (bind) has the device of the whole: the kernel's number of the mount tells it apart.
 """
 
 from __future__ import annotations
@@ -27,34 +28,54 @@ class Mount:
     place: str
     device: int
     boot: str
+    #: of mounts: processes in another one (a container) have others at the same paths
+    namespace: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"place": self.place, "device": self.device, "boot": self.boot}
+        return {"place": self.place, "device": self.device, "boot": self.boot, "namespace": self.namespace}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Mount:
         """Raises KeyError, TypeError or ValueError."""
-        return cls(str(raw["place"]), int(raw["device"]), str(raw["boot"]))
+        return cls(str(raw["place"]), int(raw["device"]), str(raw["boot"]), str(raw.get("namespace") or ""))
 
 
 def mount_of(folder: Path) -> Mount:
-    """What `folder` is on, or will be once it is made. Raises OSError.
-
-    Told by device numbers alone: a part of a file system that is mounted inside it (bind) is not told apart.
-    """
+    """What `folder` is on, or will be once it is made. Raises OSError."""
     place = folder
     while True:
         try:
-            device = place.stat().st_dev
+            seen = _seen(place)
             break
         except FileNotFoundError:
             if place == place.parent:
                 raise
             place = place.parent
     place = Path(os.path.realpath(place))
-    while place != place.parent and place.parent.stat().st_dev == device:
+    while place != place.parent and _seen(place.parent) == seen:
         place = place.parent
-    return Mount(str(place), device, identity.own().boot)
+    return Mount(str(place), seen[0], identity.own().boot, _namespace())
+
+
+def _seen(path: Path) -> tuple[int, str]:
+    """(device, the kernel's number of the mount; "" where it does not tell)."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        device = os.fstat(fd).st_dev
+        try:
+            with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
+                return device, next((line[7:].strip() for line in file if line.startswith("mnt_id:")), "")
+        except FileNotFoundError:
+            return device, ""
+    finally:
+        os.close(fd)
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return ""
 
 
 def same(known: Mount, now: Mount, *, carried: bool) -> bool:
@@ -62,7 +83,11 @@ def same(known: Mount, now: Mount, *, carried: bool) -> bool:
     if known.boot != now.boot:
         # another machine may have it mounted elsewhere
         return known.place == now.place or carried
-    return known.device == now.device or (carried and Path(now.place).is_relative_to(known.place))
+    if known.namespace != now.namespace:
+        return known.device == now.device or carried
+    if (known.place, known.device) == (now.place, now.device):
+        return True
+    return carried and Path(now.place).is_relative_to(known.place)
 
 
 class Mounted:
@@ -73,7 +98,7 @@ class Mounted:
         self._folder = folder
         self._known = Mount.from_json(known) if known else None
         #: what it was found on here
-        self._device: int | None = None
+        self._seen: tuple[int, str] | None = None
 
     def away(self) -> TargetFullError | None:
         """What `check` raises, if it does."""
@@ -84,18 +109,18 @@ class Mounted:
         return None
 
     def check(self) -> None:
-        """Raises TargetFullError while the folder's file system is away. Costs one os.stat while all is well."""
+        """Raises TargetFullError while the folder's file system is away. Costs one look while all is well."""
         with full_of(self._folder, whatever=True):
             try:
-                if os.stat(self._folder).st_dev == self._device:
+                seen = _seen(self._folder)
+                if seen == self._seen:
                     return
-                carried = True
             except (FileNotFoundError, NotADirectoryError):
-                carried = False
+                seen = None
             now = mount_of(self._folder)
-        if self._known is not None and not same(self._known, now, carried=carried):
+        if self._known is not None and not same(self._known, now, carried=seen is not None):
             raise _away(self._folder, self._known, now)
-        self._known, self._device = now, now.device
+        self._known, self._seen = now, seen
 
 
 def remember(folder: Path) -> Mount:

@@ -196,14 +196,3 @@ class Evaluations(Cells):
         )
         names = tuple(rows.keys())
         return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def failures(self, evaluation_id: int) -> list[tuple[str | None, str, int]]:
-        """(cause, reason, count) of the invalid cells, the most first."""
-        count = sa.func.count()
-        rows = self._connection.execute(
-            sa.select(cells.c.cause, cells.c.reason, count)
-            .where(cells.c.evaluation_id == evaluation_id, cells.c.state == CellState.INVALID)
-            .group_by(cells.c.cause, cells.c.reason)
-            .order_by(count.desc(), cells.c.reason)
-        )
-        return [(row[0], row[1], row[2]) for row in rows]

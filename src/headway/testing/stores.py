@@ -463,7 +463,6 @@ class StoreContract:
             assert tx.evaluations.counts(evaluation.id) == counts
             assert tx.evaluations.tally(evaluation.id) == {(state, run.id): 1 for state in counts}
             assert tx.evaluations.ran(evaluation.id) == 1
-            assert tx.evaluations.failures(evaluation.id) == [("exit", "no", 1)]
             assert [c.case_id for c in tx.evaluations.dealt(run.id, [CellState.WAITING])] == ["c2"]
             assert tx.evaluations.dealt_elsewhere(evaluation.project_id, evaluation.id + 1) == {"k2"}
             assert tx.evaluations.dealt_elsewhere(evaluation.project_id, evaluation.id) == set()

@@ -270,22 +270,39 @@ class ColumnView(Answer):
     counts: Counts
 
 
-class FailureView(Answer):
-    cause: str | None
-    reason: str
-    count: int
-    #: the first of them
-    cells: list[int]
+class Provenance(Answer):
+    """What an evaluation was made of, beside its checkpoints."""
+
+    #: name of whoever asked for it
+    by: str
+    #: over all cases with their parameters, seeds and repeats, in whatever order
+    cases_sha256: str
+    #: worker, or else the command's words; check and scorer where there are some
+    worker: str | None
+    command: list[str] | None
+    check: str | None
+    scorer: str | None
+    #: digest of the code snapshot, and the commit that it was taken from
+    snapshot: str
+    commit: str | None
+    dirty: bool
+    #: name@version
+    datasets: list[str]
+    #: names of the variables that the workers were given; values may be secrets
+    environment: list[str]
+    spec: str
+    #: of `EvaluationView.cost`
+    currency: str
 
 
 class EvaluationReport(Answer):
     """All that a report shows, from one moment."""
 
     evaluation: EvaluationView
+    provenance: Provenance
     rows: list[RowView]
     columns: list[ColumnView]
     cells: list[CellView]
-    failures: list[FailureView]
     #: names of all scores, the main one first
     scores: list[str]
     score: str | None

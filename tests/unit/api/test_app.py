@@ -82,10 +82,26 @@ def test_what_is_wrong_is_one_sentence_with_what_to_do(
     assert words in f"{error['message']} {error['remedy']}"
 
 
-def test_a_body_that_is_no_json(admin: httpx.Client) -> None:
-    response = admin.post("/projects/default/jobs", content=b"{not json", headers={"Content-Type": "application/json"})
-    assert response.status_code == 422
-    assert response.json()["error"]["message"] == "The body is not JSON."
+@pytest.mark.parametrize(
+    ("body", "kind", "says"),
+    [
+        (b"{not json", "json", "The body is not JSON: line 1, column 2: expecting property name"),
+        (b'{"command":\n ["x"]\n  "name": 1}', "json", "line 3, column 3: expecting ',' delimiter"),
+        (b"[1, 2", "json", "line 1, column 6: expecting ',' delimiter"),
+        (b'{"a": "\xc3\xa9 \xff"}', "json", "line 1, column 10: byte 0xff is no UTF-8"),
+        (b'{"a":\n"\xff"}', "merge-patch+json", "line 2, column 2: byte 0xff is no UTF-8"),
+        (b"[" * 100_000, "json", "The body is nested too deep."),
+        (b"9" * 5000, "json", "The body has a number that is too large."),
+        (b'{"command": ["x"]}', "x-www-form-urlencoded", "The body was not sent as JSON."),
+    ],
+)
+def test_a_body_that_is_no_json_is_told_where(admin: httpx.Client, body: bytes, kind: str, says: str) -> None:
+    headers = {"Content-Type": f"application/{kind}"}
+    response = admin.post("/projects/default/jobs", content=body, headers=headers)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (422, "usage")
+    assert says in error["message"] and "\n" not in error["message"]
+    assert error["remedy"]
 
 
 def test_the_document_and_its_page_need_no_network(api: Api, app: FastAPI) -> None:

@@ -42,7 +42,7 @@ def job(api: Api, admin: httpx.Client) -> int:
 
 REQUEST = {
     "name": "e", "worker": "evaluate.py:E", "snapshot": CODE, "score": None,
-    "outputs": [{"name": "a page/out.html", "kind": "file"}],
+    "outputs": [{"name": "a page/out.html", "kind": "file"}], "environment": {"HF_TOKEN": "hf_1234"},
 }  # fmt: skip
 
 
@@ -123,6 +123,11 @@ def test_the_report_verification_and_target(client: Evaluations, evaluation: int
     report = client.report(evaluation)
     assert ([r.row for r in report.rows], [c.case for c in report.columns]) == (["a", "b"], ["x", "y"])
     assert len(report.cells) == 4
+    made_of = report.provenance
+    assert (made_of.by, made_of.worker, made_of.scorer, made_of.snapshot) == ("mia", "evaluate.py:E", None, CODE)
+    assert (made_of.environment, made_of.datasets, made_of.currency) == (["HF_TOKEN"], [], "USD")
+    # values may be secrets
+    assert len(made_of.cases_sha256) == 64 and "hf_1234" not in report.model_dump_json()
     seen: list[tuple[int, int]] = []
     proof = client.verify(evaluation, progress=lambda done, total: seen.append((done, total)))
     assert (proof.checked, proof.bytes, proof.faults, seen) == (1, len(CONTENT), [], [(1, 1)])

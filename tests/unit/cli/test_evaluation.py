@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from typer.testing import CliRunner
 
 from headway.cli.app import app
 from headway.errors import FailedError, HeadwayError, NotFoundError, RefusedError, UsageError
+from headway.rules import evalchecks
 from headway.rules.records import Evaluation
 from headway.services.context import Services
-from headway.testing.api import serve
+from headway.storage import verify
 from headway.testing.services import add_checkpoint, open_services
 
 Headway = Callable[..., str]
@@ -32,12 +34,6 @@ def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     opened.store.close()
 
 
-@pytest.fixture(scope="module")
-def address(ctx: Services) -> Iterator[tuple[str, str]]:
-    with serve(ctx) as api:
-        yield api.url, (Path(ctx.root).parent / "admin.token").read_text().strip()
-
-
 @pytest.fixture
 def headway(
     address: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
@@ -47,7 +43,7 @@ def headway(
     monkeypatch.setenv("HEADWAY_TOKEN", address[1])
     monkeypatch.setenv("COLUMNS", "200")
     code = tmp_path_factory.mktemp("code")
-    (code / "evaluate.py").write_text("class Clips:\n    pass\n")
+    (code / "evaluate.py").write_text("class Clips:\n    pass\n\ndef check(): ...\n\ndef score(): ...\n")
     (code / "cases.yaml").write_text("- {id: cat, inputs: {prompt: a cat}}\n- {id: dog, inputs: {prompt: a dog}}\n")
     monkeypatch.chdir(code)
 
@@ -202,6 +198,24 @@ def test_a_flow_has_an_evaluation_too(headway: Headway, ctx: Services, job: int)
     assert (plan["cases"][0]["id"], plan["score"], plan["tries"]) == ("a", None, 4)
 
 
+@pytest.mark.parametrize(
+    ("flags", "command", "name"),
+    [
+        (USUAL, (), "clips"),
+        (USUAL.replace("cases.yaml", "prompts.yaml"), (), "clips-prompts"),
+        (f"{USUAL} --name mine", (), "mine"),
+        ("--cases cases.yaml --score none --output a=file", ("python", "infer.py", "{out}"), "infer"),
+        ("--cases cases.yaml --score none --output a=file", ("python", "-m", "my.tool"), "my"),
+        ("--cases cases.yaml --score none --output a=file", ("/opt/bin/Tool X", "{out}"), "tool-x"),
+    ],
+)
+def test_one_without_a_name_is_called_after_what_it_runs(
+    headway: Headway, job: int, flags: str, command: tuple[str, ...], name: str
+) -> None:
+    shutil.copy("cases.yaml", "prompts.yaml")
+    assert run(headway, job, flags, *command)["name"] == name
+
+
 # -- what is wrong
 
 
@@ -225,8 +239,18 @@ def test_a_flow_has_an_evaluation_too(headway: Headway, ctx: Services, job: int)
         (f"{USUAL} --output a.csv=csv,frames=2", "outputs.a.csv: frames says nothing of a file of kind csv."),
         (f"{USUAL} --output a.mp4=video,frames=two", "outputs.1.frames: Input should be a valid integer"),
         (f"{USUAL} --worker evaluate.Clips", "--worker is 'evaluate.Clips'. It should be FILE.py:CLASS."),
+        (
+            f"{USUAL} --worker evaluate.py:Clip",
+            "--worker 'evaluate.py:Clip': evaluate.py has no Clip. Did you mean Clips?",
+        ),
+        (f"{USUAL} --scorer judge.py:score", "--scorer 'judge.py:score' names no file in"),
+        (f"{USUAL} --check broken.py:check", "--check 'broken.py:check': broken.py, line 2 is not Python"),
+        (f"{USUAL} --best 1:los", "best: no checkpoint has a metric 'los'; they have loss. Did you mean loss?"),
+        (f"{USUAL} --best 1:fvd", "best: no checkpoint has a metric 'fvd'; they have loss. Take one of these."),
+        (f"{USUAL} --target /proc/foo", "target: /proc/foo cannot be made: /proc is on a file system of the kernel's"),
+        (f"{USUAL} --target $PWD/cases.yaml/below", "cases.yaml is no folder. Give another folder"),
         (f"{USUAL} --cases none.yaml", "none.yaml does not exist."),
-        (f"{USUAL} --cases bad.jsonl", "bad.jsonl: line 2 is not JSON"),
+        (f"{USUAL} --cases bad.jsonl", "bad.jsonl, line 2 is not JSON"),
         (f"{USUAL} --checkpoint epoch-3.pt", "epoch-3.pt"),
         (f"{USUAL} --spec smal", "smal"),
         (f"{USUAL} --file none.yaml", "none.yaml does not exist."),
@@ -236,16 +260,19 @@ def test_a_flow_has_an_evaluation_too(headway: Headway, ctx: Services, job: int)
 )
 def test_a_wrong_flag_or_file_is_one_sentence(headway: Headway, job: int, flags: str, message: str) -> None:
     Path("bad.jsonl").write_text('{"id": "a"}\n{"id": \n')
+    Path("broken.py").write_text("def check():\nreturn\n")
     Path("wrong.yaml").write_text("worke: x\ncases: cases.yaml\n")
     Path("schema.yaml").write_text("cases: cases.yaml\noutputs: {a.json: {kind: json, schema: {type: objct}}}\n")
     before = headway("eval", "ls", "--json")
-    words = shlex.split(flags)
+    words = shlex.split(flags.replace("$PWD", str(Path.cwd())))
     if "schema.yaml" in words:
         words = ["--file", "schema.yaml", "--worker", "evaluate.py:Clips"]
     with pytest.raises(HeadwayError) as caught:
         headway("eval", "run", "--job", str(job), *words)
     assert message in str(caught.value)
-    assert caught.value.exit_code == (4 if isinstance(caught.value, NotFoundError) else 2)
+    assert caught.value.exit_code == (
+        4 if isinstance(caught.value, NotFoundError) else 3 if "--target /" in flags.replace("$PWD", "/") else 2
+    )
     assert "\n" not in str(caught.value)
     assert headway("eval", "ls", "--json") == before
 
@@ -260,6 +287,29 @@ def test_what_is_not_said_is_asked_for(headway: Headway, job: int) -> None:
         run(headway, 0, USUAL)
     with pytest.raises(UsageError, match=r"The evaluation has no cases\. Give --cases\."):
         run(headway, job, "--worker evaluate.py:Clips")
+
+
+def test_a_flow_is_refused_before_its_training(headway: Headway, tmp_path: Path) -> None:
+    Path("train.py").write_text("")
+    stage = {"cases": "cases.yaml", "worker": "evaluate.py:Clips", "outputs": {"out.txt": "file"}, "score": None}
+    before = headway("job", "ls", "--json")
+    for more, kind, message in (
+        ({"target": "/proc/foo"}, RefusedError, "flow.yaml: evaluate: target: /proc/foo cannot be made"),
+        ({"data": "nix"}, NotFoundError, "flow.yaml: evaluate: Project default has no dataset 'nix'."),
+        ({"jobs": 999}, NotFoundError, "flow.yaml: evaluate: Project default has no job 999."),
+        ({"worker": "evaluate.py:Clip"}, UsageError, "evaluate.py has no Clip. Did you mean Clips?"),
+    ):
+        Path("flow.yaml").write_text(
+            yaml.safe_dump({"train": {"command": "python train.py"}, "evaluate": {**stage, **more}})
+        )
+        with pytest.raises(kind) as caught:
+            headway("run", "flow.yaml")
+        assert message in str(caught.value)
+    assert headway("job", "ls", "--json") == before
+
+
+def test_the_keys_of_kinds_are_those_that_outputs_are_checked_by() -> None:
+    assert evalchecks.OUTPUT_KEYS == verify.RULES
 
 
 # -- what is told and changed
@@ -290,7 +340,15 @@ def test_cells_are_listed_by_state_case_and_checkpoint(headway: Headway, ctx: Se
     assert cells("--state", "valid", "--state", "waiting") == cells()
     assert cells("--case", "dog", "--checkpoint", "epoch-2") == [("epoch-2", "dog")]
     assert cells("--checkpoint", "epoch-2.pt") == [("epoch-2", "cat"), ("epoch-2", "dog")]
-    assert "No such cells." in headway("eval", "cells", str(view["id"]), "--case", "cow")
+    assert "No such cells." in headway("eval", "cells", str(view["id"]), "--case", "cat", "--state", "invalid")
+    for words, sentence in (
+        (("--case", "cta"), f"Evaluation {view['id']} has no case 'cta'. Did you mean cat?"),
+        (("--case", "nix", "--state", "valid"), f"Evaluation {view['id']} has no case 'nix'. Known: cat, dog."),
+        (("--checkpoint", "epoch1"), f"Evaluation {view['id']} has no checkpoint 'epoch1'. Did you mean epoch-1.pt?"),
+    ):
+        with pytest.raises(NotFoundError) as missing:
+            headway("eval", "cells", str(view["id"]), *words)
+        assert str(missing.value) == sentence and missing.value.exit_code == 4
     with pytest.raises(UsageError, match=r"--state: unknown state 'vald'\. Did you mean valid\?"):
         headway("eval", "cells", str(view["id"]), "--state", "vald")
 
@@ -300,6 +358,14 @@ def test_retry_starts_and_stop_ends_it(headway: Headway, job: int) -> None:
     assert f"evaluation {number} is running: 0 of 4 valid" in headway("eval", "retry", number)
     told = headway("eval", "stop", number)
     assert f"evaluation {number} is stopped" in told and f"next: headway eval retry {number}" in told
+    assert f"evaluation {number} had stopped before" in headway("eval", "stop", number)
+    assert {line.split()[3:5] == ["not", "tried"] for line in headway("eval", "cells", number).splitlines()[1:]} == {
+        True
+    }
+    assert headway("eval", "cells", number, "--state", "not tried") == headway("eval", "cells", number)
+    shown = headway("eval", "show", number)
+    assert "0 of 4 valid, 4 not tried" in shown and "waiting" not in shown and "model register" not in shown
+    assert "--state invalid" not in shown
     with pytest.raises(NotFoundError, match="no evaluation 999"):
         headway("eval", "stop", "999")
 

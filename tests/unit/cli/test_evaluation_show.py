@@ -27,8 +27,9 @@ def drawing(cases: int = 3, better: str = "higher") -> dict[str, Any]:
     ]
     cells[0] |= {"state": "invalid", "score": None, "scores": {}, "reason": "broken"}
     return view.build({
-        "evaluation": {}, "rows": [{"row": row, "step": s} for s, row in enumerate(("one", "two", "three"))],
-        "columns": [{"case": f"case-{c}", "repeat": 0} for c in range(cases)], "cells": cells, "failures": [],
+        "evaluation": {"state": "running"},
+        "rows": [{"row": row, "step": s} for s, row in enumerate(("one", "two", "three"))],
+        "columns": [{"case": f"case-{c}", "repeat": 0} for c in range(cases)], "cells": cells,
         "scores": ["score"], "score": "score", "better": better, "curves": {},
     })  # fmt: skip
 
@@ -39,6 +40,24 @@ def test_off_a_terminal_it_is_numbers_with_the_mean_of_each_row(capsys: pytest.C
     assert lines[0].split() == ["checkpoint", "mean", "case-0", "case-1", "case-2"]
     assert lines[1].split() == ["one", "0.000", "invalid", "0.000", "0.000"]
     assert lines[3].split() == ["three", "1.000", "1.000", "1.000", "1.000"]
+
+
+@pytest.mark.parametrize(
+    ("state", "first", "second"), [("running", "waiting", "waiting"), ("stopped", "not tried", "not finished")]
+)
+def test_nothing_waits_in_one_that_has_ended(
+    state: str, first: str, second: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = {"row": "one", "state": "waiting", "score": None, "scores": {}}
+    heatmap.show(
+        view.build({
+            "evaluation": {"state": state}, "rows": [{"row": "one", "step": 0}], "score": None, "scores": [],
+            "columns": [{"case": "a", "repeat": 0}, {"case": "b", "repeat": 0}], "better": "higher", "curves": {},
+            "cells": [{**raw, "id": 1, "case": "a"}, {**raw, "id": 2, "case": "b", "tries": 1}],
+        }),
+        None,
+    )  # fmt: skip
+    assert re.split(r"\s{2,}", capsys.readouterr().out.splitlines()[1].strip()) == ["one", first, second]
 
 
 @pytest.mark.parametrize(("better", "worst", "best"), [("higher", 1, 3), ("lower", 3, 1)])

@@ -17,7 +17,6 @@ from headway.protocol.causes import Cause
 from headway.rules.records import Node
 from headway.rules.states import AttemptState, RunState
 from headway.services.context import Services
-from headway.testing.api import serve
 from headway.testing.services import open_services, start_attempt
 
 GIB = 1 << 30
@@ -39,12 +38,6 @@ def ctx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         tx.runs.put_nodes("local", nodes)
     yield opened
     opened.store.close()
-
-
-@pytest.fixture(scope="module")
-def address(ctx: Services) -> Iterator[tuple[str, str]]:
-    with serve(ctx) as api:
-        yield api.url, (Path(ctx.root).parent / "admin.token").read_text().strip()
 
 
 @pytest.fixture

@@ -193,9 +193,9 @@ def test_cases() -> None:
         {"id": "clean", "inputs": {}, "parameters": {}, "tags": []},
         {"id": "7", "inputs": {}, "parameters": {"digit": 7}, "tags": ["digit"]},
     ]
-    with pytest.raises(UsageError, match=r"cases\[1\]\.id is 'a', as an earlier"):
+    with pytest.raises(UsageError, match=r"cases\.yaml\[1\]: id 'a' is taken, by cases\.yaml\[0\]"):
         flow.parse_cases({"cases": ["a", "a"]}, "cases.yaml")
-    with pytest.raises(UsageError, match=r"unknown key 'cases\[0\]\.tag'\. Did you mean cases\[0\]\.tags\?"):
+    with pytest.raises(UsageError, match=r"cases\.yaml\[0\]: unknown key 'tag'\. Did you mean tags\?"):
         flow.parse_cases([{"id": "a", "tag": "x"}], "cases.yaml")
 
 
@@ -213,7 +213,7 @@ def test_key_depends_on_every_input_and_not_on_order() -> None:
 
 def written(folder: Path, raw: dict[str, Any], *names: str) -> Path:
     for name in names:
-        (folder / name).write_text("- clean\n" if name == "cases.yaml" else "")
+        (folder / name).write_text("- clean\n" if name == "cases.yaml" else "class Digits: ...\n")
     file = folder / "flow.yaml"
     file.write_text(yaml.safe_dump(raw))
     return file
@@ -223,7 +223,10 @@ def test_check_names_files_that_are_missing(tmp_path: Path) -> None:
     file = written(tmp_path, WHOLE, "predictor.py", "cases.yaml")
     with pytest.raises(UsageError, match=r"evaluate\.worker 'evaluate\.py:Digits' names no file"):
         flowfile.check(flowfile.load(file), file)
-    (tmp_path / "evaluate.py").write_text("")
+    (tmp_path / "evaluate.py").write_text("class Digit:\n    pass\n")
+    with pytest.raises(UsageError, match=r"evaluate\.py has no Digits\. Did you mean Digit\?"):
+        flowfile.check(flowfile.load(file), file)
+    (tmp_path / "evaluate.py").write_text("try:\n    from fast import Digits\nexcept ImportError:\n    pass\n")
     assert [c["id"] for c in flowfile.check(flowfile.load(file), file)] == ["clean"]
     file = written(tmp_path, changed("dataset.prepare", None))
     with pytest.raises(UsageError, match=r"dataset\.path 'data' is no folder"):
@@ -231,6 +234,54 @@ def test_check_names_files_that_are_missing(tmp_path: Path) -> None:
     file = written(tmp_path, changed("model.case", "claen"))
     with pytest.raises(UsageError, match="Did you mean clean"):
         flowfile.check(flowfile.load(file), file)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("evaluate.outputs", {"a.csv": {"kind": "csv", "frames": 2}}, "evaluate: outputs.a.csv: frames says nothing"),
+        ("evaluate.outputs", {"../a": "file"}, "evaluate: outputs.0.name: String should match"),
+        ("evaluate.outputs", {"a.mp4": {"kind": "video", "frames": "x"}}, "evaluate: outputs.0.frames: Input should"),
+        ("evaluate.outputs", {"output.json": "json"}, "evaluate: outputs: output.json is headway's own."),
+        ("evaluate.outputs", {"a.png": {"kind": "image", "count": 2}}, "evaluate: outputs.a.png: count is of a name"),
+        ("evaluate.outputs", {"a.json": {"kind": "json", "schema": {"type": "x"}}}, "evaluate: outputs.a.json: schema"),
+        ("evaluate.outputs", {"a.json": {"kind": "jsn"}}, "evaluate.outputs.a.json: unknown kind 'jsn'."),
+        ("evaluate.check", "../checks.py:f", "evaluate.check '../checks.py:f' names no file"),
+        ("evaluate.scorer", "evaluate.py:judge", "evaluate.scorer 'evaluate.py:judge': evaluate.py has no judge."),
+        ("evaluate.best", 3, "evaluate.best and flow.yaml: evaluate.by go together."),
+        ("evaluate.workers", "4..2", "evaluate.workers"),
+        ("evaluate.score_file", "", "evaluate: score_file: no file holds the score."),
+        ("evaluate.parameters", {"a": float("nan")}, "evaluate: parameters.a is nan."),
+        ("evaluate.cases", "nix.yaml", "nix.yaml does not exist."),
+        ("evaluate.cases", "broken.jsonl", "broken.jsonl, line 2 is not JSON"),
+        ("evaluate.cases", ["a", "a"], "evaluate.cases[1]: id 'a' is taken, by flow.yaml: evaluate.cases[0]."),
+    ],
+)
+def test_all_of_an_evaluation_is_looked_at_before_anything_runs(
+    tmp_path: Path, path: str, value: Any, message: str
+) -> None:
+    (tmp_path / "broken.jsonl").write_text('{"id": "clean"}\n{\n')
+    file = written(tmp_path, changed(path, value), "predictor.py", "evaluate.py", "cases.yaml")
+    with pytest.raises(UsageError) as caught:
+        flowfile.plan(file)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"follow": True, "best": 2, "by": "loss"}, "flow.yaml: evaluate: follow and best do not go together."),
+        ({"follow": True, "checkpoints": "last.pt"}, "flow.yaml: evaluate: follow: no new checkpoint"),
+        ({"worker": None, "command": "infer {case.promt}"}, "flow.yaml: evaluate: command, for case clean: unknown"),
+        ({"score": None, "outputs": {}}, "flow.yaml: evaluate: Nothing makes a cell valid."),
+    ],
+)
+def test_what_does_not_fit_together_is_said_too(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    raw = {**WHOLE, "evaluate": {**WHOLE["evaluate"], **changes}}
+    file = written(tmp_path, raw, "predictor.py", "evaluate.py", "cases.yaml")
+    with pytest.raises(UsageError) as caught:
+        flowfile.plan(file)
+    assert message in str(caught.value)
 
 
 def test_a_missing_or_broken_file(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ ALL_KEYS: dict[str, Any] = {
     "name": "clips", "worker": "evaluate.py:Digits", "outputs": {"a.mp4": {"kind": "video", "frames": 24}},
     "check": "evaluate.py:whole", "scorer": "evaluate.py:score", "scores": "stdout", "score_file": "s.json",
     "score": None, "better": "lower", "jobs": [7, 1], "checkpoints": ["a*", "b.pt"], "every": 2, "best": 3,
-    "by": "loss", "mode": "max", "follow": True, "repeats": 4, "seed": 9, "parameters": {"side": 64}, "data": "digits",
+    "by": "loss", "mode": "max", "follow": False, "repeats": 4, "seed": 9, "parameters": {"side": 64}, "data": "digits",
     "environment": {"A": 1}, "workers": "1..4", "spec": "medium", "policy": "after_training", "cell_timeout": "2m",
     "tries": 3, "target": "/mnt/out", "max_duration": "1h", "retries": 5,
     "spot": {"max_price": 2},
@@ -84,6 +84,8 @@ ALL_KEYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("cases", ["all.yaml", "all.csv", "all.jsonl", "all", [{"id": "x", "inputs": {"n": 1}}]])
 def test_every_key_of_a_flow_reaches_the_request_and_cases_come_from_anywhere(folder: Path, cases: Any) -> None:
+    with (folder / "evaluate.py").open("a") as code:
+        code.write("\ndef whole(case, out): ...\n\ndef score(case, out): ...\n")
     (folder / "all.yaml").write_text("- {id: x, inputs: {n: 1}}\n")
     (folder / "all.csv").write_text("id,n\nx,1\n")
     (folder / "all.jsonl").write_text('{"id": "x", "inputs": {"n": 1}}\n')

@@ -237,6 +237,18 @@ def talk_to(started: tuple[Helper, str]) -> tuple[Helper, Talk]:
     return helper, Talk(address)
 
 
+def mounted(folder: Path, options: str) -> None:
+    """Mounts a tmpfs there; skips the test where that cannot be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True)
+    if done.returncode:
+        pytest.skip("a tmpfs cannot be mounted")
+
+
+def unmounted(folder: Path) -> None:
+    subprocess.run(["umount", "-l", folder], check=False)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)

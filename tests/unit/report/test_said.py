@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headway.report import said
 
 
@@ -9,6 +11,24 @@ def test_sizes_are_as_people_read_them() -> None:
     text = "/data/out has 503808 bytes free; 720896 are needed."
     assert said.sentence(text, "en") == "/data/out has 492.0 KiB free; 704.0 KiB is needed."
     assert said.sentence(text, "zh") == "/data/out 仅剩 492.0 KiB，需要 704.0 KiB。"
+
+
+@pytest.mark.parametrize(
+    ("text", "chinese"),
+    [
+        ("mia stopped it.", "mia 已停止此评测。"),
+        ("It is held until it is retried.", "评测处于保留状态，重试后才会开始。"),
+        ("Its jobs have ended and made no checkpoint that it is of.", "训练任务已结束，没有产出符合条件的检查点。"),
+        ("3 cells are left after 4 rounds of workers.", "经过 4 轮工作进程，仍有 3 个单元未完成。"),
+        (
+            "Worker run 7 failed: 8 cells in a row failed alike: no\nGPU; 34 were not tried.",
+            "评测进程（运行 7）失败：连续 8 个单元因同样原因失败：no\nGPU；另有 34 个未尝试。",
+        ),
+        ("Worker run 7 failed: The process died.", "评测进程（运行 7）失败：The process died."),
+    ],
+)
+def test_why_it_ended_is_told_in_both_languages(text: str, chinese: str) -> None:
+    assert (said.sentence(text, "en"), said.sentence(text, "zh")) == (text, chinese)
 
 
 def test_what_is_not_known_stays_as_it_is() -> None:

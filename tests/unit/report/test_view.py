@@ -7,6 +7,9 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
+from headway import __version__
 from headway.report import view
 
 from .example import report
@@ -23,7 +26,7 @@ def test_it_is_plain_json_in_the_order_of_rows_and_columns() -> None:
     drawing = view.build(data)
     assert json.loads(json.dumps(drawing, allow_nan=False)) == drawing
     assert [cell[:3] for cell in drawing["cells"]] == [[r, c, r * 4 + c + 1] for r in range(3) for c in range(4)]
-    assert drawing["counts"] == {"valid": 11, "invalid": 1, "running": 0, "waiting": 0, "total": 12}
+    assert {state: n for state, n in drawing["counts"].items() if n} == {"valid": 11, "invalid": 1, "total": 12}
     assert drawing["evaluation"]["target"] == data["evaluation"]["target"]
     assert drawing == view.build(data)
 
@@ -101,3 +104,41 @@ def test_names_of_any_kind_are_told_apart() -> None:
     assert [row["name"] for row in drawing["rows"]] == names
     assert drawing["counts"]["valid"] == 25
     assert drawing["scores"] == ["score", "__proto__"]
+
+
+@pytest.mark.parametrize(
+    ("state", "cell", "tries", "shown"),
+    [
+        ("running", "waiting", 0, "waiting"),
+        ("paused", "waiting", 0, "waiting"),
+        ("running", "waiting", 1, "waiting"),
+        ("running", "running", 1, "running"),
+        ("stopped", "waiting", 0, "untried"),
+        ("failed", "waiting", 0, "untried"),
+        ("failed", "waiting", 1, "unfinished"),
+        ("stopped", "running", 1, "unfinished"),
+        ("succeeded", "waiting", 0, "untried"),
+    ],
+)
+def test_none_waits_or_runs_in_an_evaluation_that_has_ended(state: str, cell: str, tries: int, shown: str) -> None:
+    waits = {"state": cell, "score": None, "scores": {}, "tries": tries}
+    drawing = view.build(report(2, 2, state=state, told=lambda row, column: waits if row else {}))
+    assert [cell[3] for cell in drawing["cells"]] == ["valid", "valid", shown, shown]
+    assert drawing["counts"][shown] == 2
+
+
+def test_failures_that_are_alike_are_one_group() -> None:
+    def fails(row: int, column: int) -> dict[str, Any]:
+        why = f"no memory at 0x{row}f for epoch-{row + 1} after {column}.5 s"
+        return {"state": "invalid", "cause": "exception", "reason": why} if column == 1 else {}
+
+    (group,) = view.build(report(3, 4, told=fails))["failures"]
+    assert (group["count"], group["rows"], group["columns"]) == (3, 3, 1)
+    assert (group["reason"], group["cells"]) == ("no memory at 0x0f for epoch-1 after 1.5 s", [2, 6, 10])
+
+
+def test_what_it_was_made_of_stands_in_the_drawing_without_what_is_not_said() -> None:
+    data = report(2, 2)
+    drawn = view.build(data)["provenance"]
+    assert drawn == {"headway": __version__, **{key: said for key, said in data["provenance"].items() if said}}
+    assert "scorer" not in drawn and drawn["environment"] == ["HF_HOME"]

@@ -64,8 +64,16 @@ def test_the_best_by_a_metric() -> None:
     assert [c.id for c in selection.best(found, 1, "loss", "min")] == [2]
     assert [c.id for c in selection.best(found, 3, "loss", "min")] == [1, 2, 4]
     assert [c.id for c in selection.best(found, 1, "loss", "max")] == [5]
-    with pytest.raises(UsageError, match="loss"):
-        selection.best(found, 1, "los", "min")
+    found.append(checkpoint(6, metrics={"accuracy": 1, "note": "text"}))
+    for by, known, words in (
+        ("los", found, "no checkpoint has a metric 'los'; they have accuracy, loss. Did you mean loss?"),
+        ("fvd", found, "no checkpoint has a metric 'fvd'; they have accuracy, loss. Take one of these."),
+        ("note", found[-1:], "no checkpoint has a metric 'note'; they have accuracy. Take one of these."),
+        ("loss", found[2:3], "no checkpoint has a metric of its own, so none is the best by 'loss'. Leave it out"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            selection.best(known, 1, by, "min")
+        assert words in str(caught.value) and caught.value.code == "unknown_metric"
 
 
 def test_what_no_new_checkpoint_could_be_cannot_be_followed() -> None:

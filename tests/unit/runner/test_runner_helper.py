@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ import pytest
 from headway.protocol import identity
 from headway.protocol.exits import Cause
 from headway.protocol.files import log_lines
+from headway.runner.helper import NAME
 from headway.testing.engines import FOREVER, Attempt, eventually, python
 
 Make = Callable[..., Attempt]
@@ -122,3 +124,38 @@ def test_the_users_failure_is_told_after_the_helper_finished(helped: Callable[..
     end = attempt.exit()
     assert (end.cause, end.code) == (Cause.EXIT, 4)
     assert attempt.events("checkpoint")
+
+
+def _children(pid: int) -> dict[int, str]:
+    """Its children, and what lists of processes call them."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(OSError):
+            found[int(child)] = Path(f"/proc/{child}/comm").read_text().strip()
+    return found
+
+
+def test_of_an_evaluation_it_is_a_fork_with_its_modules_loaded_and_after_its_death_a_process_of_its_own(
+    make: Make, tmp_path: Path
+) -> None:
+    cells = {"target": str(tmp_path / "target"), "outputs": [], "deal": [], "cases": [], "checkpoints": [], "tries": 1}
+    plan = {"root": str(tmp_path), "objects": "", "project": "p", "project_folder": str(tmp_path), "cells": cells}
+    attempt = make(python(FOREVER), helper=[sys.executable, "-I", "-m", "headway.helper"], plan=plan).start()
+    attempt.said("up")
+    runner = attempt.runner().pid
+
+    def helper() -> int | None:
+        return next((pid for pid, name in _children(runner).items() if name == NAME), None)
+
+    first = helper()
+    assert first is not None
+    # nothing of the runner's but the pipes to it
+    held = {os.readlink(f) for f in Path(f"/proc/{first}/fd").iterdir()}
+    assert {kind for kind in held if not kind.startswith(("pipe:", "socket:"))} <= {"/dev/null"}
+    os.kill(first, signal.SIGKILL)
+    eventually(lambda: "is started again" in diag(attempt), "the second helper")
+    eventually(lambda: len(_children(runner)) == 2, "the second helper")
+    assert helper() is None
+    attempt.stop()
+    assert attempt.exit().cause is Cause.STOPPED
+    eventually(lambda: not attempt.processes(), "the end of all")

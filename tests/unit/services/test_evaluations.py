@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +234,38 @@ def test_a_target_may_not_be_another_projects(ctx: Services, member: Caller, job
     for folder in (ctx.root, ctx.root / "projects/other/x", ctx.root.parent, tmp_path / "link/other"):
         with pytest.raises(RefusedError, match="no folder of project default"):
             evaluate(ctx, member, job, target=str(folder))
+    with pytest.raises(RefusedError, match="one of headway's own folders") as own:
+        evaluate(ctx, member, job, target=str(ctx.root / "projects/default/x"))
+    assert own.value.code == "no_target"
     view = evaluate(ctx, member, job, target=f"{tmp_path}/out/")
     assert view.target == f"{tmp_path}/out/evaluation-{view.id}"
     assert evaluations.cells(ctx, member, "default", view.id)[0].path == f"{view.target}/epoch-01/clean"
+
+
+def test_a_target_that_cannot_be_made_is_refused(ctx: Services, member: Caller, job: int, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("nowhere")
+    known = replace(ctx, hints=tmp_path / "hints")
+    for folder, why in (
+        ("/proc/foo", "/proc is on a file system of the kernel's"),
+        ("/sys/foo/bar", "/sys is on a file system of the kernel's"),
+        (f"{tmp_path}/file", "file is no folder"),
+        (f"{tmp_path}/file/below/it", "file is no folder"),
+        (f"{tmp_path}/loop", "loop is a link to itself"),
+        (f"{tmp_path}/loop/x", "Too many levels of symbolic links"),
+        (f"{tmp_path}/gone/x", "gone is a link to nothing"),
+        (f"{tmp_path}/{'x' * 300}", "File name too long"),
+        (f"{tmp_path}/log/x", "one of headway's own folders"),
+    ):
+        with pytest.raises(RefusedError) as caught:
+            evaluate(known, member, job, target=folder)
+        assert why in caught.value.message and caught.value.remedy and caught.value.code == "no_target"
+        assert len(str(caught.value)) < 500
+    assert evaluations.listing(ctx, member, "default") == []
+    view = evaluate(known, member, job, target=str(tmp_path / "a/b"))
+    with pytest.raises(RefusedError, match="folder: /proc/x cannot be made"):
+        evaluations.target(ctx, member, "default", view.id, TargetRequest(folder="/proc/x"))
 
 
 def test_stopping_an_evaluation_stops_its_workers(ctx: Services, member: Caller, job: int, viewer: Caller) -> None:
@@ -354,8 +384,7 @@ def test_a_report_has_rows_columns_cells_and_failures(ctx: Services, member: Cal
         ("epoch-01", 1, {"loss": 0.5}, 1, 1), ("epoch-02", 2, {"loss": 0.9}, 1, 1),
     ]  # fmt: skip
     assert [(c.case, c.counts.valid, c.counts.invalid) for c in report.columns] == [("clean", 2, 0), ("noise", 0, 2)]
-    (failure,) = report.failures
-    assert (failure.cause, failure.reason, failure.count, failure.cells) == ("timeout", "It took too long.", 2, bad)
+    assert [c.id for c in report.cells if (c.cause, c.reason) == ("timeout", "It took too long.")] == bad
     assert (report.scores, report.score, report.better) == (["score", "other"], "score", "higher")
     assert [c.state for c in report.cells] == ["valid", "invalid", "valid", "invalid"]
     assert (report.evaluation.bytes, report.evaluation.files, report.curves) == (6, 2, {})

@@ -34,6 +34,12 @@ BOOT = identity.own().boot
         (Mount("/mnt/a", 9, "there"), False, True),
         (Mount("/", 7, "there"), False, False),
         (Mount("/data", 9, "there"), True, True),
+        # a part of the same disk that went away: what is below has its number
+        (Mount("/", 7, "here"), True, False),
+        # a container has other mounts; the device is the machine's
+        (Mount("/", 7, "here", "container"), False, True),
+        (Mount("/", 9, "here", "container"), True, True),
+        (Mount("/mnt/a", 9, "here", "container"), False, False),
     ],
 )
 def test_what_is_the_same(now: Mount, carried: bool, right: bool) -> None:
@@ -63,7 +69,7 @@ def test_the_place_is_where_it_is_mounted_also_behind_a_link_and_before_the_fold
 ) -> None:
     disk = mount("disk")
     (tmp_path / "link").symlink_to(disk)
-    expected = Mount(str(disk), disk.stat().st_dev, BOOT)
+    expected = Mount(str(disk), disk.stat().st_dev, BOOT, os.readlink("/proc/self/ns/mnt"))
     for folder in (disk, disk / "a/b", tmp_path / "link/a"):
         assert mount_of(folder) == expected
     assert mount_of(tmp_path / "a").device == tmp_path.stat().st_dev
@@ -91,16 +97,43 @@ def test_a_folder_whose_disk_goes_and_comes_back(mount: Callable[[str], Path], t
     watched.check()
 
 
-def test_while_all_is_well_a_check_is_one_stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_a_disk_that_is_mounted_elsewhere_on_it_is_told_apart(
+    mount: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Its device is that of what is below: only the number of the mount differs."""
+    disk = mount("disk")
+    part, place = disk / "part", disk / "place"
+    for folder in (part, place):
+        folder.mkdir()
+    subprocess.run(["mount", "--bind", part, place], check=True)
+    try:
+        target = place / "out"
+        known = remember(target)
+        assert (known.place, known.device) == (str(place), disk.stat().st_dev)
+        watched = Mounted(target, known.to_json())
+        watched.check()
+        subprocess.run(["umount", "-l", place], check=True)
+        with pytest.raises(TargetFullError, match=f"nothing is mounted at {place} any more"):
+            watched.check()
+        # what was written below before does not make it right
+        target.mkdir()
+        assert watched.away() is not None
+        subprocess.run(["mount", "--bind", part, place], check=True)
+        watched.check()
+    finally:
+        subprocess.run(["umount", "-l", place], check=False)
+
+
+def test_while_all_is_well_a_check_is_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Mounted(tmp_path)
     watched.check()
-    stat, asked = os.stat, []
+    opened, asked = os.open, []
 
-    def counted(path: Path) -> os.stat_result:
+    def counted(path: Path, flags: int) -> int:
         asked.append(path)
-        return stat(path)
+        return opened(path, flags)
 
-    monkeypatch.setattr(os, "stat", counted)
+    monkeypatch.setattr(os, "open", counted)
     watched.check()
     monkeypatch.undo()
     assert asked == [tmp_path]

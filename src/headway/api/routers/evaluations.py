@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import FileResponse
 
 from headway.api.dependencies import Ctx, Who
+from headway.api.ranges import RangedFile
 from headway.services import adoptions, cell_checks, evaluations
 from headway.wire.evaluations import (
     Adopted,
@@ -67,16 +67,16 @@ def cells(
 
 @router.get("/{evaluation}/report")
 def evaluation_report(ctx: Ctx, who: Who, project: str, evaluation: int) -> EvaluationReport:
-    """All that a report shows: rows, columns, cells, failures grouped, training curves."""
+    """All that a report shows: rows, columns, cells, training curves, what it was made of."""
     return evaluations.report(ctx, who, project, evaluation)
 
 
-@router.get("/{evaluation}/cells/{cell}/files/{name:path}", response_class=FileResponse)
-def cell_file(ctx: Ctx, who: Who, project: str, evaluation: int, cell: int, name: str) -> FileResponse:
-    """An output file, or the ranges of it that are asked for."""
+@router.get("/{evaluation}/cells/{cell}/files/{name:path}", response_class=RangedFile)
+def cell_file(ctx: Ctx, who: Who, project: str, evaluation: int, cell: int, name: str) -> RangedFile:
+    """An output file, or the ranges of it that are asked for; 416 where none of them is in the file."""
     # an output may be a page or a picture with a script in it: whoever shows it must not run it as ours
     headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
-    return FileResponse(evaluations.file(ctx, who, project, evaluation, cell, name), headers=headers)
+    return RangedFile(evaluations.file(ctx, who, project, evaluation, cell, name), headers=headers)
 
 
 @router.post("/{evaluation}/stop")

@@ -6,7 +6,8 @@ import { face, playInSight, small } from "./media.js";
 const SIZES = { scores: [10, 60], outputs: [56, 148] };
 const LIMITS = { scores: [6, 120], outputs: [32, 320] };
 const PAGES = { scores: [200, 120], outputs: [60, 40] };
-const SIGNS = { invalid: "✕", running: "…", waiting: "" };
+/** Of a cell without a score, by its state. */
+export const SIGNS = { invalid: "✕", running: "…", waiting: "", unfinished: "–", untried: "" };
 
 /** One matrix on the page; `show()` draws it anew or, when only cells have changed, those. */
 export class Matrix {

@@ -84,7 +84,7 @@ export function large(view, cell, output) {
     if (["video", "image"].includes(output.as)) box.append(...still(thumb, label));
     if (file.missing) box.append(el("p", { class: "ev-quiet" }, view.t(file.missing === "limit" ? "ev_not_embedded" : "ev_not_fetched", { limit: file.limit })));
   }
-  const facts = [output.width && `${output.width} × ${output.height}`, output.frames && view.t("ev_frames", { n: output.frames }),
+  const facts = [output.width && `${output.width} × ${output.height}`, (output.frames > 1 || output.as === "video") && output.frames && view.t("ev_frames", { n: output.frames }),
     output.seconds && `${Number(output.seconds.toFixed(2))} s`, output.codec, bytes(output.bytes)];
   box.append(el("figcaption", null, el("code", null, output.name), el("span", { class: "ev-quiet" }, facts.filter(Boolean).join(" · ")),
     file.url && !file.missing && el("a", { href: file.url, download: output.name.split("/").pop(), class: "ev-link" }, view.t("ev_download"))));

@@ -1,9 +1,10 @@
-// An evaluation as a page: figures, matrix, curves, ranking, failures. Used by the report and by the console.
+// An evaluation as a page: figures, matrix, curves, ranking, failures, provenance. Used by the report and by the console.
 import { colour, digits, el, fill, signed, span, ticked } from "./base.js";
 import { curves, sentence } from "./curves.js";
 import { face } from "./media.js";
-import { Matrix } from "./matrix.js";
+import { Matrix, SIGNS } from "./matrix.js";
 import { Panel } from "./panels.js";
+import { provenance } from "./provenance.js";
 
 /**
  * Draws into `root`. options: data (of report/view.py), words, language, media(cell, output, "thumb" | "file") ->
@@ -20,7 +21,7 @@ class View {
     Object.assign(this, { root, words, language, tools: tools || [], mode: "scores", order: "training", tag: "", bad: false, search: "", zoom: 0, playing: false, curve: null });
     this.media = media;
     this.t = (key, values) => fill(words[key] ?? key, values);
-    this.parts = Object.fromEntries(["head", "figures", "matrix", "curves", "ranking", "failures"].map((name) => [name, el("section", { class: `ev-${name}-part`, "data-part": name })]));
+    this.parts = Object.fromEntries(["head", "figures", "matrix", "curves", "ranking", "failures", "provenance"].map((name) => [name, el("section", { class: `ev-${name}-part`, "data-part": name })]));
     this.grid = el("div", { class: "ev-grid" });
     this.matrix = new Matrix(this, this.grid);
     this.panel = new Panel(this);
@@ -56,6 +57,7 @@ class View {
 
   get at() { const at = this.data.scores.indexOf(this.score); return at < 0 ? null : at; }
   get stats() { return this.data.stats[this.score]; }
+  get ended() { return ["succeeded", "failed", "stopped"].includes(this.data.evaluation.state); }
   get better() { return this.data.better[this.score]; }
 
   show() {
@@ -67,6 +69,7 @@ class View {
     curves(this, this.parts.curves);
     this.ranking();
     this.failures();
+    this.fresh("provenance", [this.data.evaluation, this.data.provenance, this.data.rows.length, this.language], () => provenance(this));
     this.root.dataset.ready = "yes";
   }
 
@@ -133,7 +136,7 @@ class View {
     const { reason, remedy, forecast } = e.said[this.language.startsWith("zh") ? "zh" : "en"];
     const trouble = e.cause || reason || forecast;
     this.fresh("head", [e, this.language], () => [
-      el("div", { class: "ev-title" }, el("h1", null, e.name), el("span", { class: `hw-state s-${e.state}` }, this.words[`state_${e.state}`] || e.state), el("span", { class: "ev-space" }), this.tools),
+      el("div", { class: "ev-title" }, el("h1", null, e.name), el("span", { class: `hw-state s-${e.state}` }, this.words[`state_${e.state}`] || e.state), el("span", { class: "ev-space" }), this.tools.length > 0 && el("span", { class: "ev-tools" }, this.tools)),
       el("p", { class: "ev-quiet ev-where" }, facts.map(([name, value]) => el("span", null, `${name} `, el("span", { class: "ev-value" }, value)))),
       trouble && el("div", { class: `ev-trouble s-${e.state}`, role: "status" }, e.cause && el("strong", null, this.words[`cause_${e.cause}`] || e.cause),
         reason && el("p", null, reason), forecast && el("p", null, forecast), remedy && el("p", null, this.t("ev_what_to_do"), ticked(remedy))),
@@ -146,11 +149,12 @@ class View {
     const names = best && best.tied.map((row) => this.rowName(row));
     const said = this.stats && Object.entries(this.stats.verdicts)[0];
     const whole = best && this.stats.rows.filter((row) => row && row[3] === this.stats.rows[best.row][3]).length;
-    this.fresh("figures", [counts, this.score, this.stats, this.language], () => [
+    const alone = whole < this.data.rows.length ? "ev_alone_whole" : "ev_alone";
+    this.fresh("figures", [counts, this.score, this.stats, this.language, this.ended], () => [
       el("div", { class: "ev-figure" }, el("div", { class: "ev-label" }, this.t("ev_done")), el("div", { class: "ev-value-big" }, this.t("ev_of_total", { n: counts.valid, total: counts.total })), coverage(this, counts)),
-      el("div", { class: "ev-figure" }, el("div", { class: "ev-label" }, this.t(best && !best.final ? "ev_best_so_far" : "ev_best")), el("div", { class: "ev-value-big" }, best ? ["★ ", this.rowName(best.row)] : this.t("ev_best_none")),
+      el("div", { class: "ev-figure" }, el("div", { class: "ev-label" }, this.t(best && !best.final ? "ev_best_so_far" : "ev_best")), el("div", { class: "ev-value-big" }, best ? ["★ ", this.rowName(best.row)] : this.t(this.ended ? "ev_best_no" : "ev_best_none")),
         best && el("div", null, `${this.score} ${digits(this.stats.rows[best.row][0])} `, this.stats.rows[best.row][1] !== null && el("span", { class: "ev-quiet" }, this.interval(this.stats.rows[best.row]))),
-        best && el("div", { class: "ev-quiet" }, !names.length ? this.data.rows.length > 1 && this.t(whole > 1 ? "ev_alone" : "ev_only_whole") : this.t(names.length > 1 ? "ev_tied" : "ev_tied_one", { n: names.length, names: names.slice(0, 4).join(", ") + (names.length > 4 ? " …" : "") }))),
+        best && el("div", { class: "ev-quiet" }, !names.length ? this.data.rows.length > 1 && this.t(whole > 1 ? alone : "ev_only_whole") : this.t(names.length > 1 ? "ev_tied" : "ev_tied_one", { n: names.length, names: names.slice(0, 4).join(", ") + (names.length > 4 ? " …" : "") }))),
       said && el("div", { class: "ev-figure ev-figure-wide" }, el("div", { class: "ev-label" }, this.t("ev_curves")), el("p", { class: `ev-verdict ev-says-${said[1].says}` }, sentence(this, ...said))),
     ]);
   }
@@ -160,12 +164,12 @@ class View {
     const toggle = (key, value, words, more) => el("button", { type: "button", "aria-pressed": String(this[key] === value), ...more, onclick: () => { this[key] = value; again(); } }, words);
     const select = (label, value, choices, change) => el("label", { class: "ev-choice" }, label, el("select", { class: "ev-select", onchange: (e) => { change(e.target.value); again(); } }, choices.map(([v, words]) => el("option", { value: v, selected: v === value }, words))));
     const built = this.parts.matrix.contains(this.grid);
-    this.fresh("matrix", [this.language, this.mode, this.order, this.tag, this.bad, this.playing, this.data.scores, this.score, this.tags, this.faces, this.data.counts.invalid > 0], () => [
+    this.fresh("matrix", [this.language, this.mode, this.order, this.tag, this.bad, this.playing, this.data.scores, this.score, this.tags, this.faces, this.data.counts.invalid > 0, this.data.cells.length > 0], () => [
       el("div", { class: "ev-bar" }, el("h2", null, this.t("ev_matrix")), el("span", { class: "ev-space" }),
         this.data.scores.length > 1 && select(this.t("ev_score"), this.score, this.data.scores.map((name) => [name, name]), (name) => { this.score = name; }),
         this.faces && el("div", { class: "ev-toggle", role: "group" }, toggle("mode", "scores", this.t("ev_scores")), toggle("mode", "outputs", this.t("ev_outputs"))),
         this.faces && this.mode === "outputs" && el("button", { type: "button", class: "ev-button", onclick: () => { this.playing = !this.playing; this.matrix.play(); this.tools_(); this.legend(); } }, this.playing ? `❚❚ ${this.t("ev_pause_all")}` : `▶ ${this.t("ev_play_all")}`)),
-      el("div", { class: "ev-bar ev-bar-two" }, el("p", { class: "ev-quiet" }, this.t("ev_matrix_hint")), el("span", { class: "ev-space" }),
+      this.data.cells.length > 0 && el("div", { class: "ev-bar ev-bar-two" }, el("p", { class: "ev-quiet" }, this.t("ev_matrix_hint")), el("span", { class: "ev-space" }),
         this.data.columns.length > 30 && el("input", { type: "search", class: "ev-input", placeholder: this.t("ev_case"), "aria-label": this.t("ev_case"), value: this.search, oninput: (e) => { this.search = e.target.value; this.matrix.show(); } }),
         this.tags.length > 0 && select(this.t("ev_tag"), this.tag, [["", this.t("ev_all")], ...this.tags.map((tag) => [tag, tag])], (tag) => { this.tag = tag; }),
         this.stats && select(this.t("ev_order"), this.order, [["training", this.t("ev_by_training")], ["score", this.t("ev_by_score")]], (order) => { this.order = order; }),
@@ -185,7 +189,7 @@ class View {
     const [lowSign, highSign] = range ? (this.better === "lower" ? [range[3] && "≥ ", range[2] && "≤ "] : [range[2] && "≤ ", range[3] && "≥ "]) : [];
     this.key.replaceChildren(
       range ? el("span", { class: "ev-key" }, `${this.score}: `, el("span", { class: "num" }, `${lowSign || ""}${digits(low)}`), el("span", { class: "ev-ramp", style: `background:linear-gradient(90deg,${stops})`, role: "img", "aria-label": `${this.t("ev_worst")} – ${this.t("ev_better")}` }), el("span", { class: "num" }, `${highSign || ""}${digits(high)}`), ` ${this.t("ev_better")}`) : "",
-      ...["invalid", "running", "waiting"].filter((state) => counts[state]).map((state) => el("span", { class: "ev-key" }, el("span", { class: `ev-tile ev-sample ev-${state}` }, { invalid: "✕", running: "…", waiting: "" }[state]), `${this.t(`ev_${state}`)} (${counts[state]})`)),
+      ...STATES.slice(1).filter((state) => counts[state]).map((state) => el("span", { class: "ev-key" }, el("span", { class: `ev-tile ev-sample ev-${state}` }, SIGNS[state]), `${this.t(`ev_${state}`)} (${counts[state]})`)),
       this.data.cells.some((cell) => cell[3] === "valid" && (this.at === null || cell[4][this.at] === null)) ? el("span", { class: "ev-key" }, el("span", { class: "ev-tile ev-sample ev-unscored" }, "✓"), this.t(this.at === null ? "ev_valid" : "ev_no_score")) : "");
   }
 
@@ -221,8 +225,14 @@ class View {
     const { failures } = this.data;
     this.fresh("failures", [failures, this.language], () => failures.length ? [el("h2", null, this.t("ev_failures")),
       el("div", { class: "ev-table-box" }, el("table", { class: "ev-table" }, el("thead", null, el("tr", null, el("th", { class: "num" }, this.t("ev_count")), el("th", null, this.t("ev_cause")), el("th", null, this.t("ev_reason")), el("th", null, this.t("ev_examples")))),
-        el("tbody", null, failures.map((failure) => el("tr", null, el("td", { class: "num" }, failure.count), el("td", { class: "ev-cause" }, this.cause(failure.cause)), el("td", { class: "ev-reason" }, failure.reason),
-          el("td", null, failure.cells.map((id) => this.byId.get(id)).filter(Boolean).slice(0, 3).map((cell) => el("button", { type: "button", class: "ev-name", onclick: () => this.openCell(cell) }, `${this.rowName(cell[0])} · ${this.columnName(cell[1])}`))))))))] : []);
+        el("tbody", null, failures.map((failure) => el("tr", null, el("td", { class: "num" }, failure.count), el("td", { class: "ev-cause" }, this.cause(failure.cause)), el("td", { class: "ev-reason" }, failure.reason, failure.count > 1 && el("span", { class: "ev-quiet" }, ` ${this.t("ev_like")}`)),
+          el("td", null, failure.count > 1 && el("div", { class: "ev-quiet" }, this.spread(failure)), failure.cells.map((id) => this.byId.get(id)).filter(Boolean).slice(0, 3).map((cell) => el("button", { type: "button", class: "ev-name", onclick: () => this.openCell(cell) }, `${this.rowName(cell[0])} · ${this.columnName(cell[1])}`))))))))] : []);
+  }
+
+  /** In how many checkpoints and cases; where it is one, its name. */
+  spread(failure) {
+    const [row, column] = this.byId.get(failure.cells[0]);
+    return [failure.rows > 1 ? this.t("ev_in_rows", { n: failure.rows }) : this.rowName(row), failure.columns > 1 ? this.t("ev_in_columns", { n: failure.columns }) : this.columnName(column)].join(" · ");
   }
 
   /** Draws a part anew when what it shows has changed. */
@@ -235,8 +245,9 @@ class View {
   }
 }
 
+const STATES = ["valid", "invalid", "running", "unfinished", "waiting", "untried"];
+
 function coverage(view, counts) {
-  const states = ["valid", "invalid", "running", "waiting"];
-  const words = states.filter((state) => counts[state]).map((state) => `${counts[state]} ${view.t(`ev_${state}`)}`);
-  return [el("div", { class: "ev-coverage", role: "img", "aria-label": words.join(", ") }, states.filter((state) => counts[state]).map((state) => el("span", { class: `ev-part ev-${state}`, style: `flex:${counts[state]}` }))), el("div", { class: "ev-quiet" }, words.join(" · "))];
+  const words = STATES.filter((state) => counts[state]).map((state) => `${counts[state]} ${view.t(`ev_${state}`)}`);
+  return [el("div", { class: "ev-coverage", role: "img", "aria-label": words.join(", ") }, STATES.filter((state) => counts[state]).map((state) => el("span", { class: `ev-part ev-${state}`, style: `flex:${counts[state]}` }))), el("div", { class: "ev-quiet" }, words.join(" · "))];
 }

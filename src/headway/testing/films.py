@@ -1,4 +1,4 @@
-"""Short films, as a generative model would make them."""
+"""Short films, as a generative model would make them. Stands alone: a worker's code may have a copy of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 
 def film(row: int, column: int, frames: int = 12, side: int = 64) -> bytes:
-    """A square that moves; each place makes another one."""
+    """A square that moves, as H.264 in MP4, which browsers play; each place makes another one. Needs PyAV."""
     import av
     import numpy as np
 
