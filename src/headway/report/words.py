@@ -236,6 +236,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "cause_too_many_open_files": ("Too many open files", "打开的文件过多"),
     "cause_stale_handle": ("Stale file handle", "文件句柄已失效（NFS）"),
     "cause_unmounted": ("Not mounted any more", "文件系统已卸载"),
+    "cause_taken": ("Another headway's folder", "目录属于另一个 headway"),
     "cause_folder_limit": ("The folder holds no more files", "目录中的文件数已达上限"),
     "cause_deleted_open": ("Space held by deleted files that are still open", "空间被已删除但仍打开的文件占用"),
     "cause_missing": ("The folder is gone", "文件夹不存在"),
@@ -249,6 +250,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "remedy_too_many_open_files": ("", "请提高打开文件数上限（ulimit -n），之后会自动继续。"),
     "remedy_stale_handle": ("", "请重新挂载该网络文件系统，之后会自动继续。"),
     "remedy_unmounted": ("", "请重新挂载，之后会自动继续；或用 headway eval target 指定目标文件夹。"),
+    "remedy_taken": ("", "请用 headway eval target 指定另一个目标文件夹，或用 headway eval adopt 接管已有输出。"),
     "remedy_folder_limit": ("", "请换一个目标文件夹（headway eval target），或清理该文件夹。"),
     "remedy_deleted_open": ("", "请结束占用这些文件的进程，之后会自动继续。"),
     # states of an evaluation
