@@ -30,6 +30,7 @@ from typing import Any
 
 from _cell_peers import command, place, seconds
 from _rig import PYTHON, Headway, Row, arguments, folder, headway, in_turn, report, until
+from headway.client.evaluations import ENDED
 from headway.storage import indexes
 from headway.store.sqlite import SqliteStore
 
@@ -164,8 +165,9 @@ class House:
             held=held,
         )  # fmt: skip
         if not held:
-            # not more often: each look takes as long as several cells
-            until(lambda: self.done(made.id), 1800, f"evaluation {made.id}", 0.1)
+            found = self.client.evaluations.wait(made.id, states=ENDED | {"paused"}, timeout=1800)
+            if found.state != "succeeded" or found.valid != found.cells:
+                raise SystemExit(f"bench: evaluation {made.id} is {found.state}: {found.reason}")
         return time.perf_counter() - start, made.id
 
     def first(self, name: str, columns: int, *, made_in: str) -> float:
@@ -174,12 +176,6 @@ class House:
         folder = self.root / f"projects/default/evaluations/{number}"
         until(lambda: indexes.made(folder) and not indexes.stale(folder), 60, f"the table of evaluation {number}", 0.05)
         return took
-
-    def done(self, evaluation: int) -> bool:
-        found = self.client.evaluations.get(evaluation)
-        if found.state in ("failed", "stopped", "paused"):
-            raise SystemExit(f"bench: evaluation {evaluation} is {found.state}: {found.reason}")
-        return found.state == "succeeded" and found.valid == found.cells
 
 
 def small(quick: bool, peers: bool) -> list[Row]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -28,7 +29,10 @@ FALLBACK = 3.0
 GATHER = 0.05
 #: seconds of silence after which a comment keeps the connection open
 KEEP_ALIVE = 15.0
+#: topics of hints that states changed
+_STATES = frozenset({"states"})
 _BATCH = 500
+_Seen = TypeVar("_Seen")
 _number = itertools.count()
 
 
@@ -37,7 +41,8 @@ class Live:
 
     def __init__(self, ctx: Services) -> None:
         self.ctx = ctx
-        self._waiting: set[asyncio.Event] = set()
+        #: event -> topics of the hints that set it; None: all
+        self._waiting: dict[asyncio.Event, frozenset[str] | None] = {}
         self._listener: hints.Listener | None = None
         self._closed = False
 
@@ -48,15 +53,15 @@ class Live:
             event.set()
 
     @contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
-        """An event that is set at each hint, for as long as the block lasts."""
+    def listening(self, topics: frozenset[str] | None = None) -> Iterator[asyncio.Event]:
+        """An event that is set at each hint, or at each of these topics, for as long as the block lasts."""
         event = asyncio.Event()
-        self._waiting.add(event)
+        self._waiting[event] = topics
         self._bind()
         try:
             yield event
         finally:
-            self._waiting.discard(event)
+            del self._waiting[event]
             if not self._waiting:
                 self._unbind()
 
@@ -76,20 +81,35 @@ class Live:
             self._listener = None
 
     def _hinted(self) -> None:
-        if self._listener is not None and self._listener.receive():
-            for event in self._waiting:
+        if self._listener is None:
+            return
+        found = {topic for topic, _ in self._listener.receive()}
+        for event, topics in self._waiting.items():
+            if found if topics is None else found & topics:
                 event.set()
 
-    async def _pause(self, event: asyncio.Event, seconds: float) -> bool:
+    async def _pause(self, event: asyncio.Event, seconds: float, gather: float = GATHER) -> bool:
         """Until a hint or for `seconds`; whether a hint came. Hints that follow closely are taken together."""
         try:
             await asyncio.wait_for(event.wait(), seconds)
         except asyncio.TimeoutError:
             return False
-        await asyncio.sleep(GATHER)
+        await asyncio.sleep(gather)
         if not self._closed:
             event.clear()
         return True
+
+    async def held(self, look: Callable[[], _Seen], so: Callable[[_Seen], bool], seconds: float) -> _Seen:
+        """What `look` gives as soon as that is not `so` any more, or after `seconds`."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with self.listening(_STATES) as event:
+            while True:
+                found = await run_in_threadpool(look)
+                left = until - loop.time()
+                if left <= 0 or self._closed or not so(found):
+                    return found
+                await self._pause(event, min(left, FALLBACK), 0.0)
 
     async def log(
         self, caller: Caller, run_id: int, kind: str, after: str, want: logs.Filter = logs.ALL

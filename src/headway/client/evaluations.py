@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from headway.client.transport import Transport, build
 from headway.rules.evalform import default_name
+from headway.rules.states import EvaluationState
 from headway.wire.evaluations import (
     Adopted,
     AdoptRequest,
@@ -26,6 +27,8 @@ ENDED = frozenset({"succeeded", "failed", "stopped"})
 _PAGE = 5000
 #: seconds for one answer about very many cells
 _PATIENT = 600.0
+#: seconds that the api may hold an answer back
+_HELD = 20.0
 
 #: told what is read or registered so far, and how many cells there are
 Progress = Callable[[int, int], None]
@@ -144,8 +147,11 @@ class Evaluations:
     def wait(self, evaluation: int, *, states: frozenset[str] = ENDED, timeout: float | None = None) -> EvaluationView:
         """Until its state is one of `states` (or `timeout` seconds have passed)."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        others = [state.value for state in EvaluationState if state.value not in states]
         while True:
-            view = self.get(evaluation)
-            if view.state in states or (deadline is not None and time.monotonic() > deadline):
+            left = _HELD if deadline is None else max(0.0, min(_HELD, deadline - time.monotonic()))
+            params = {"wait": left, "while": others}
+            found = self._transport.call("GET", f"{self._path}/{evaluation}", params=params, timeout=_HELD + 30)
+            view = EvaluationView.model_validate(found)
+            if view.state in states or (deadline is not None and time.monotonic() >= deadline):
                 return view
-            time.sleep(0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -147,3 +148,40 @@ def test_outputs_are_adopted(client: Evaluations, job: int, tmp_path: Path) -> N
     assert (told.found, told.adopted, told.missing, len(told.faults)) == (10, 5, 30, 5)
     assert seen[-1] == 40
     assert client.get(view.id).reused == 5
+
+
+PLAIN = {**REQUEST, "outputs": [{"name": "out.html", "kind": "file"}]}
+
+
+@pytest.mark.parametrize("hint", [True, False])
+def test_an_answer_is_held_back_until_the_state_is_another(
+    api: Api, client: Evaluations, job: int, hint: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.api.live.FALLBACK", 20.0 if hint else 0.05)
+    view = client.create(**{**PLAIN, "name": f"held-{hint:d}"}, job=job, cases=[{"id": f"h-{hint:d}"}])
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(client.wait, view.id, timeout=60)
+        # the answer is held back from the moment on that the api listens
+        while not list(Path(api.ctx.hints or "").glob("api-*.sock")):
+            assert not waits.done()
+        client.stop(view.id)
+        if hint:
+            api.ctx.hint("states")
+        assert waits.result(15).state == "stopped"
+    assert not list(Path(api.ctx.hints or "").glob("api-*.sock"))
+
+
+def test_an_answer_is_not_held_back_for_longer_than_is_asked(client: Evaluations, job: int) -> None:
+    view = client.create(**{**PLAIN, "name": "brief"}, job=job, cases=[{"id": "brief"}])
+    assert client.wait(view.id, timeout=0.1).state == view.state == "running"
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [({"wait": "61"}, "wait"), ({"wait": "-1"}, "wait"), ({"wait": "1", "while": "runing"}, "while")],
+)
+def test_what_cannot_be_waited_for_is_said(
+    transport: Transport, evaluation: int, params: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        transport.call("GET", f"/projects/default/evaluations/{evaluation}", params=params)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from headway.api.dependencies import Ctx, Who
+from headway.api.dependencies import Ctx, Streams, Who
 from headway.api.ranges import RangedFile
+from headway.rules.states import EvaluationState
 from headway.services import adoptions, cell_checks, evaluations
 from headway.wire.evaluations import (
     Adopted,
@@ -22,6 +23,8 @@ from headway.wire.evaluations import (
     VerifyRequest,
 )
 
+#: that an answer is held back at most
+MOST_SECONDS = 60.0
 router = APIRouter(prefix="/projects/{project}/evaluations", tags=["evaluations"])
 
 
@@ -46,9 +49,23 @@ def list_evaluations(
 
 
 @router.get("/{evaluation}")
-def evaluation(ctx: Ctx, who: Who, project: str, evaluation: int) -> EvaluationView:
-    """One evaluation with the counts of its cells."""
-    return evaluations.get(ctx, who, project, evaluation)
+async def evaluation(
+    ctx: Ctx,
+    who: Who,
+    live: Streams,
+    project: str,
+    evaluation: int,
+    wait: Annotated[float, Query(ge=0, le=MOST_SECONDS)] = 0.0,
+    held: Annotated[list[EvaluationState] | None, Query(alias="while")] = None,
+) -> EvaluationView:
+    """One evaluation with the counts of its cells.
+
+    With `wait` the answer comes when its state is none of those in `while` any more, or after so many seconds.
+    """
+    states = {state.value for state in held or ()}
+    return await live.held(
+        lambda: evaluations.get(ctx, who, project, evaluation), lambda view: view.state in states, wait
+    )
 
 
 @router.get("/{evaluation}/cells")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 #: what a check tells of a file: format, width, rows, ...; small, for records and people
@@ -24,6 +25,21 @@ class InvalidError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.unfinished = unfinished
+
+
+def content(path: Path) -> bytes:
+    """All that is in a file. In half as many calls as `Path.read_bytes`: each lets another thread of ours go first."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        # one more than it says: it may be growing
+        found = os.read(fd, size + 1) if 0 < size < BLOCK else b""
+        if found and len(found) == size:
+            return found
+        with open(fd, "rb", closefd=False) as rest:
+            return found + rest.read()
+    finally:
+        os.close(fd)
 
 
 def inside(name: str) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +23,7 @@ def check(path: Path, kind: str, rule: Rule | None = None) -> Facts:
     """
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}; known are {', '.join(sorted(KINDS))}")
-    if not path.is_file() or path.is_symlink():
+    if not _is_plain(path):
         raise InvalidError("There is no such file." if not path.exists() else "It is not a regular file.")
     rule = rule or _NO_RULE
     least = rule.get("min_bytes")
@@ -30,6 +33,17 @@ def check(path: Path, kind: str, rule: Rule | None = None) -> Facts:
     if rule:
         _meets(facts, kind, rule)
     return facts
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except ValueError:  # a NUL in it
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return False
+        raise
 
 
 def kind_of(path: Path) -> str:

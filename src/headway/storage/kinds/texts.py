@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from headway.storage.kinds.base import Facts, InvalidError, Rule
+from headway.storage.kinds.base import Facts, InvalidError, Rule, content
 
 #: characters of one field of a CSV file
 _LONGEST_FIELD = 64 << 20
@@ -17,7 +17,7 @@ _LONGEST_FIELD = 64 << 20
 
 def json_file(path: Path, rule: Rule) -> Facts:
     try:
-        value = json.loads(path.read_bytes(), parse_constant=_no_constant)
+        value = json.loads(content(path), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidError(f"It is not JSON ({error}).") from error
     schema = rule.get("schema")
