@@ -11,19 +11,9 @@ from typing import Any
 from headway.errors import UsageError
 from headway.protocol import cellwords
 from headway.rules import cells, selection
-from headway.rules.evalform import OUTPUT_KINDS
 from headway.rules.nearest import unknown
+from headway.rules.outputkinds import OUTPUT_KEYS, OUTPUT_KINDS
 
-#: kind -> the keys of an output's rule that mean something for it, besides `_EVERY_KIND`
-OUTPUT_KEYS: dict[str, frozenset[str]] = {
-    "safetensors": frozenset({"shape"}),
-    "tensors": frozenset({"shape"}),
-    "image": frozenset({"width", "height", "frames"}),
-    "video": frozenset({"width", "height", "frames", "seconds", "rate", "tolerance"}),
-    "audio": frozenset({"seconds", "rate", "channels", "tolerance"}),
-    "json": frozenset({"schema"}),
-    "csv": frozenset({"rows", "columns"}),
-}
 _EVERY_KIND = frozenset({"name", "kind", "count", "min_bytes"})
 #: the file that headway itself writes beside the outputs of a cell
 _MANIFEST = "output.json"

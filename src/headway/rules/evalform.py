@@ -31,9 +31,9 @@ from headway.rules.jobform import (
     _wrong,
 )
 from headway.rules.nearest import unknown
+from headway.rules.outputkinds import OUTPUT_KINDS
 from headway.rules.units import parse_duration, parse_range
 
-OUTPUT_KINDS = ("audio", "csv", "file", "image", "json", "safetensors", "tar", "tensors", "torch", "video")
 POLICIES = ("side_by_side", "spare", "after_training")
 #: other words for a key: those of the API, and those that people try
 ALIASES = {"datasets": "data", "job": "jobs", "timeout": "cell_timeout", "env": "environment"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from headway.protocol import cgroups
 from headway.runner import processes
 
 TYPE_CHECKING = False
@@ -122,27 +123,14 @@ def make(name: str, limit: int, *, whole: bool = True) -> Group | None:
 
 def _parents() -> Iterable[tuple[str, int]]:
     """Where our own cgroup may have a sibling or a child whose memory is limited."""
-    mounts: dict[int, str] = {}
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                _, where, kind, options, *_ = line.split()
-                if kind == "cgroup2":
-                    mounts.setdefault(2, where)
-                elif kind == "cgroup" and "memory" in options.split(","):
-                    mounts.setdefault(1, where)
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-            own = [line.rstrip("\n").split(":", 2) for line in file]
-    except (OSError, ValueError):
-        return
-    for _, controllers, path in own:
-        if "memory" in controllers.split(",") and 1 in mounts:
-            yield mounts[1] + path.rstrip("/"), 1
-        elif not controllers and 2 in mounts:
-            here = mounts[2] + path.rstrip("/")
+    for mount, path, version in cgroups.memory_groups():
+        here = mount + path
+        if version == 1:
+            yield here, 1
+        else:
             # a group with processes has no children with limits: ours is then a sibling
             for parent in (here, os.path.dirname(here)):
-                if parent.startswith(mounts[2]) and _passes_on(parent):
+                if parent.startswith(mount) and _passes_on(parent):
                     yield parent, 2
 
 

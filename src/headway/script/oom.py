@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from headway.protocol import names
+from headway.protocol import cgroups, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,27 +62,12 @@ def _counters() -> Iterator[str]:
 
 
 def _groups() -> Iterator[tuple[str, int]]:
-    mounts: dict[int, str] = {}
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                _, where, kind, options, *_ = line.split()
-                if kind == "cgroup2":
-                    mounts.setdefault(2, where)
-                elif kind == "cgroup" and "memory" in options.split(","):
-                    mounts.setdefault(1, where)
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-            own = [line.rstrip("\n").split(":", 2) for line in file]
-    except (OSError, ValueError):
-        return
-    for _, controllers, path in own:
-        version = 1 if "memory" in controllers.split(",") else 2 if not controllers else 0
-        if version in mounts:
-            # in a container only the last of these may be there
-            while path.strip("/"):
-                yield mounts[version] + path, version
-                path = os.path.dirname(path)
-            yield mounts[version], version
+    for mount, path, version in cgroups.memory_groups():
+        # in a container only the last of these may be there
+        while path.strip("/"):
+            yield mount + path, version
+            path = os.path.dirname(path)
+        yield mount, version
 
 
 def _kills(place: str) -> int:

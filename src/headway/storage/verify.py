@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.storage.kinds.base import Facts, InvalidError, Rule, inside
-from headway.storage.kinds.checks import KINDS, RULES, check, kind_of
+from headway.storage.kinds.checks import KINDS, check, kind_of
 from headway.storage.kinds.pickles import allowed_pickle, plain_values
 from headway.storage.kinds.texts import check_schema
 from headway.storage.kinds.torchfiles import LONGEST_HEADER, archive
@@ -11,7 +11,6 @@ from headway.storage.kinds.torchfiles import LONGEST_HEADER, archive
 __all__ = [
     "KINDS",
     "LONGEST_HEADER",
-    "RULES",
     "Facts",
     "InvalidError",
     "Rule",

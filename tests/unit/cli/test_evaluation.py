@@ -16,10 +16,8 @@ from typer.testing import CliRunner
 
 from headway.cli.app import app
 from headway.errors import FailedError, HeadwayError, NotFoundError, RefusedError, UsageError
-from headway.rules import evalchecks
 from headway.rules.records import Evaluation
 from headway.services.context import Services
-from headway.storage import verify
 from headway.testing.services import add_checkpoint, open_services
 
 Headway = Callable[..., str]
@@ -306,10 +304,6 @@ def test_a_flow_is_refused_before_its_training(headway: Headway, tmp_path: Path)
             headway("run", "flow.yaml")
         assert message in str(caught.value)
     assert headway("job", "ls", "--json") == before
-
-
-def test_the_keys_of_kinds_are_those_that_outputs_are_checked_by() -> None:
-    assert evalchecks.OUTPUT_KEYS == verify.RULES
 
 
 # -- what is told and changed

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from headway.rules.outputkinds import OUTPUT_KEYS
 from headway.storage.kinds import archives, images, isolated, tensors, texts, torchfiles
 from headway.storage.kinds.base import Facts, InvalidError, Rule
 
@@ -78,17 +79,6 @@ KINDS: dict[str, Callable[[Path, Rule], Facts]] = {
     "any": _any,
 }
 
-#: kind -> the keys of a rule that mean something for it; min_bytes does for each
-RULES: dict[str, frozenset[str]] = {
-    "safetensors": frozenset({"shape"}),
-    "tensors": frozenset({"shape"}),
-    "image": frozenset({"width", "height", "frames"}),
-    "video": frozenset({"width", "height", "frames", "seconds", "rate", "tolerance"}),
-    "audio": frozenset({"seconds", "rate", "channels", "tolerance"}),
-    "json": frozenset({"schema"}),
-    "csv": frozenset({"rows", "columns"}),
-}
-
 _WORDS = {
     "width": "It is {found} pixels wide; {asked} are asked for.",
     "height": "It is {found} pixels high; {asked} are asked for.",
@@ -103,7 +93,7 @@ _RATE = 0.001
 
 
 def _meets(facts: Facts, kind: str, rule: Rule) -> None:
-    for key in RULES.get(kind, ()):
+    for key in OUTPUT_KEYS.get(kind, ()):
         asked = rule.get(key)
         if asked is None or key not in _WORDS:
             continue
