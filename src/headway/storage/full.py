@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.rules.units import render_size
-from headway.storage import diskquota, ioctls
+from headway.storage import diskquota, ioctls, writing
 from headway.storage.holders import LEAST_BYTES, Holder, holders, sentence
 
 #: errno -> cause; what ENOSPC stands for is found out
@@ -271,7 +271,7 @@ def _takes_no_names(path: str | os.PathLike[str]) -> bool:
     except OSError:
         return False
     # as long as names of temporaries are: a longer one needs more of the folder than a short one
-    name = Path(path, f".{'probe'.ljust(120, '-')}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    name = writing.temporary_name(Path(path, "probe".ljust(80, "-")))
     try:
         os.mkdir(name)
     except OSError as error:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.storage import diskquota
+from headway.storage import diskquota, writing
 from headway.storage.full import TargetFullError, free, full_of, no_space, over_quota
 from headway.storage.quota import ProjectQuota
 
@@ -61,16 +60,6 @@ def hindrance(
 
 
 def _write(folder: Path) -> None:
-    name = folder / f".probe.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            view = memoryview(_SAMPLE)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.fsync(fd)
-        finally:
-            # some file systems tell only now that they have no room
-            os.close(fd)
-    finally:
-        os.unlink(name)
+    # by a name that is swept where somebody is killed here
+    with writing.temporary(folder / "probe") as name:
+        writing.write(name, _SAMPLE, 0o600)

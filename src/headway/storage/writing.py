@@ -83,12 +83,17 @@ def there(path: Path) -> bool:
         return False
 
 
+def temporary_name(target: Path) -> Path:
+    """A name beside `target` that tells whose it is, so that it is swept once that process is gone."""
+    me = identity.own()
+    owner = f"{me.boot[:8]}-{me.pid}-{me.started}-{os.urandom(4).hex()}"
+    return target.with_name(f".{target.name[:80]}.{owner}{_SUFFIX}")
+
+
 @contextlib.contextmanager
 def temporary(target: Path) -> Iterator[Path]:
     """A name beside `target` that tells whose it is; nothing is left there afterwards."""
-    me = identity.own()
-    owner = f"{me.boot[:8]}-{me.pid}-{me.started}-{os.urandom(4).hex()}"
-    path = target.with_name(f".{target.name[:80]}.{owner}{_SUFFIX}")
+    path = temporary_name(target)
     try:
         yield path
     finally:

@@ -214,6 +214,18 @@ def test_a_kill_around_the_rename(tmp_path: Path, when: str) -> None:
     assert json.loads((tmp_path / "p" / "usage.json").read_text())["pending"] == {}
 
 
+def test_what_a_killed_probe_leaves_is_swept(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path; from headway.storage.probe import probe\n"
+        "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "probe(Path(sys.argv[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path])
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == sweep_temporaries(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_sweep_leaves_what_a_living_publisher_is_writing(tmp_path: Path) -> None:
     with writing.temporary(tmp_path / "x") as mine:
         mine.write_bytes(b"half")
