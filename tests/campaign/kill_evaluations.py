@@ -158,7 +158,9 @@ def check(this: Round, house: House, evaluation: int) -> list[str]:
 def leftovers(house: House, folder: Path) -> list[str]:
     """Processes of attempts, and what is hidden or temporary beside the outputs."""
     found = [f"process {pid} is left: {command[:80]}" for pid, command in of_attempts(house.home).items()]
-    return found + [f"{path.name} is left" for path in folder.rglob(".*")]
+    # unlike a glob, a walk does not mind a folder that is removed meanwhile
+    names = [name for _, folders, files in os.walk(folder) for name in (*folders, *files)]
+    return found + [f"{name} is left" for name in names if name.startswith(".")]
 
 
 def play(this: Round, house: House, most: int, chance: random.Random) -> None:
