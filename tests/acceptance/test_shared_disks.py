@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from headway.client import Client
+from headway.testing.disks import kept_disk, mount, unmount
 from headway.wire.evaluations import EvaluationView
 
 from .conftest import Server, eventually, start, stop
@@ -114,22 +113,8 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that stays where it can be mounted from again."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a tmpfs needs root")
-    place, kept = tmp_path / "disk", tmp_path / "kept"
-    for folder in (place, kept):
-        folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", kept], capture_output=True).returncode:
-        pytest.skip("a tmpfs cannot be mounted")
-    mount(place)
-    yield place
-    for folder in (place, kept):
-        subprocess.run(["umount", "-l", folder], check=False, capture_output=True)
-
-
-def mount(place: Path) -> None:
-    subprocess.run(["mount", "--bind", place.with_name("kept"), place], check=True)
+    with kept_disk(tmp_path) as place:
+        yield place
 
 
 def test_a_target_that_is_unmounted_in_the_middle_pauses_and_goes_on(fresh: Server, disk: Path, tmp_path: Path) -> None:
@@ -138,7 +123,7 @@ def test_a_target_that_is_unmounted_in_the_middle_pauses_and_goes_on(fresh: Serv
     made = team.evaluate(12, disk, seconds=0.2)
     eventually(lambda: evaluations.get(made.id).valid >= 4, what="some cells")
     under_way = 2
-    subprocess.run(["umount", "-l", disk], check=True)
+    unmount(disk)
 
     def paused() -> EvaluationView | None:
         view = evaluations.get(made.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,30 +12,15 @@ from headway.controller.evaluate import Evaluate
 from headway.rules.records import Evaluation
 from headway.rules.states import CellState, EvaluationState, RunState
 from headway.storage.mounts import mount_of
+from headway.testing.disks import kept_disk, mount, unmount
 
 from .conftest import DONE, House
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that stays where it can be mounted from again."""
-    place, kept = tmp_path / "disk", tmp_path / "kept"
-    for folder in (place, kept):
-        folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", kept], capture_output=True).returncode:
-        pytest.skip("a tmpfs cannot be mounted")
-    mount(place)
-    yield place
-    for folder in (place, kept):
-        subprocess.run(["umount", "-l", folder], check=False, capture_output=True)
-
-
-def mount(place: Path) -> None:
-    subprocess.run(["mount", "--bind", place.with_name("kept"), place], check=True)
-
-
-def unmount(place: Path) -> None:
-    subprocess.run(["umount", "-l", place], check=True)
+    with kept_disk(tmp_path) as place:
+        yield place
 
 
 def begin(house: House, disk: Path) -> tuple[Evaluate, Evaluation]:

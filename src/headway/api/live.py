@@ -100,7 +100,9 @@ class Live:
         return True
 
     async def held(self, look: Callable[[], _Seen], so: Callable[[_Seen], bool], seconds: float) -> _Seen:
-        """What `look` gives as soon as that is not `so` any more, or after `seconds`."""
+        """What `look` gives as soon as that is not `so` any more, or after `seconds` (0: at once)."""
+        if seconds <= 0:
+            return await run_in_threadpool(look)
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         with self.listening(_STATES) as event:

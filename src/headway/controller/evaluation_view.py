@@ -9,10 +9,8 @@ from headway.controller import follow
 from headway.controller.cell_events import OWNER
 from headway.rules import dealing
 from headway.rules.records import Evaluation, Run
-from headway.rules.states import ENDED_RUNS, CellState, EvaluationState, RunState
+from headway.rules.states import ENDED_RUNS, OPEN_RUNS, CellState, EvaluationState
 from headway.store.base import Transaction
-
-_OPEN_RUNS = frozenset(RunState) - ENDED_RUNS
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,6 @@ def view_of(tx: Transaction, number: int) -> View | None:
 
 def _workers(tx: Transaction, number: int, owners: Collection[int | None]) -> dict[int, Run]:
     """The workers that have not ended, and those that open cells were dealt to."""
-    living = {run.id: run for run in tx.runs.listing(owner=OWNER, owner_id=number, states=_OPEN_RUNS, limit=1000)}
+    living = {run.id: run for run in tx.runs.listing(owner=OWNER, owner_id=number, states=OPEN_RUNS, limit=1000)}
     others = [i for i in owners if i is not None and i not in living]
     return living | {run.id: run for run in (tx.runs.many(others) if others else [])}

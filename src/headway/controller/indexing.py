@@ -15,7 +15,7 @@ from headway.controller import targets
 from headway.controller.cell_events import OWNER
 from headway.controller.loop import Desk
 from headway.rules.records import Evaluation
-from headway.rules.states import ENDED_RUNS, EvaluationState, RunState
+from headway.rules.states import OPEN_RUNS, EvaluationState
 from headway.storage import indexes
 from headway.storage.full import TargetFullError
 from headway.store.base import Transaction
@@ -24,7 +24,6 @@ from headway.store.base import Transaction
 EVERY_SECONDS = 60.0
 #: evaluations that ended before are not looked at by a controller that begins; and of how many of each project it is
 OWED_SECONDS, OWED = 86400.0, 50
-_OPEN_RUNS = frozenset(RunState) - ENDED_RUNS
 _log = logging.getLogger(__name__)
 
 
@@ -90,7 +89,7 @@ class Indexing:
     def _last_index(self, number: int) -> None:
         with self.desk.services.store.read() as tx:
             evaluation = tx.evaluations.get(number)
-            living = tx.runs.listing(owner=OWNER, owner_id=number, states=_OPEN_RUNS, limit=1)
+            living = tx.runs.listing(owner=OWNER, owner_id=number, states=OPEN_RUNS, limit=1)
             counts = tx.evaluations.counts(number)
         if living:
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.storage.full import full_of
-from headway.storage.kinds.base import content
+from headway.storage.kinds.base import read_whole
 
 
 class NoScoreError(Exception):
@@ -41,7 +41,7 @@ def scores_of(rule: Mapping[str, Any], out: Path, told: Any) -> dict[str, float]
 def _read(out: Path, name: str, needed: bool) -> Any:
     try:
         with full_of(out):
-            return json.loads(content(out / name))
+            return json.loads(read_whole(out / name))
     except (FileNotFoundError, NotADirectoryError):
         if not needed:
             return {}

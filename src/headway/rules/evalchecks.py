@@ -11,12 +11,11 @@ from typing import Any
 from headway.errors import UsageError
 from headway.protocol import cellwords
 from headway.rules import cells, selection
+from headway.rules.entries import is_entry
 from headway.rules.nearest import unknown
-from headway.rules.outputkinds import OUTPUT_KEYS, OUTPUT_KINDS
+from headway.rules.outputkinds import MANIFEST, OUTPUT_KEYS, OUTPUT_KINDS
 
 _EVERY_KIND = frozenset({"name", "kind", "count", "min_bytes"})
-#: the file that headway itself writes beside the outputs of a cell
-_MANIFEST = "output.json"
 _MOST_COLUMNS = 100_000
 
 
@@ -52,9 +51,7 @@ def _how(request: Any) -> None:
 
 
 def _entry(text: str, name: str, what: str) -> None:
-    file, colon, inner = text.partition(":")
-    inside = not file.startswith("/") and ".." not in file.split("/")
-    if not (colon and file.endswith(".py") and inner.isidentifier() and inside):
+    if not is_entry(text):
         example = "evaluate.py:Digits" if what == "class" else f"{name}.py:function"
         raise UsageError(f"{name}: {text!r} names no {what}.", f"Write it like {example}.")
 
@@ -94,8 +91,8 @@ def _output(output: Any) -> None:
     parts = output.name.split("/")
     if any("*" in part for part in parts[:-1]) or ".." in parts:
         raise UsageError(f"outputs: {output.name!r} is no name of a file.", "A `*` may stand in its last part.")
-    if output.name == _MANIFEST:
-        raise UsageError(f"outputs: {_MANIFEST} is headway's own.", "Call the file something else.")
+    if output.name == MANIFEST:
+        raise UsageError(f"outputs: {MANIFEST} is headway's own.", "Call the file something else.")
     if output.count is not None and "*" not in output.name:
         raise UsageError(f"outputs.{output.name}: count is of a name with `*`.", "Leave it out.")
     known = OUTPUT_KEYS.get(output.kind, frozenset()) | _EVERY_KIND

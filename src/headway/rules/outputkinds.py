@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+#: the file that headway itself writes beside the outputs of a cell
+MANIFEST = "output.json"
 OUTPUT_KINDS = ("audio", "csv", "file", "image", "json", "safetensors", "tar", "tensors", "torch", "video")
 #: kind -> the keys of an output's rule that mean something for it, besides those of every kind
 OUTPUT_KEYS: dict[str, frozenset[str]] = {

@@ -159,6 +159,7 @@ ENDPOINT_MOVES: dict[EndpointState, frozenset[EndpointState]] = {
 LIVE_RUNS = frozenset({RunState.STARTING, RunState.RUNNING, RunState.STOPPING})
 #: runs that will not change any more by themselves
 ENDED_RUNS = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED})
+OPEN_RUNS = frozenset(RunState) - ENDED_RUNS
 LIVE_ATTEMPTS = frozenset(AttemptState) - {AttemptState.ENDED}
 
 

@@ -10,7 +10,7 @@ from headway.rules import cells as cell_rules
 from headway.rules.access import Action, Caller
 from headway.rules.nearest import advice, unknown
 from headway.rules.records import Evaluation, Project
-from headway.rules.states import ENDED_RUNS, EVALUATION_MOVES, CellState, EvaluationState, RunState, check
+from headway.rules.states import EVALUATION_MOVES, OPEN_RUNS, CellState, EvaluationState, check
 from headway.services import access, evaluation_requests, evaluation_views, runs
 from headway.services.context import Services
 from headway.services.evaluation_requests import Resolved
@@ -28,7 +28,6 @@ from headway.wire.evaluations import (
 
 #: cells in one answer
 MOST_CELLS = 10_000
-_OPEN_RUNS = frozenset(RunState) - ENDED_RUNS
 _OPEN = (EvaluationState.RUNNING, EvaluationState.PAUSED)
 _UNDONE = (CellState.WAITING, CellState.RUNNING, CellState.INVALID)
 
@@ -231,7 +230,7 @@ def stop(ctx: Services, caller: Caller, project: str, evaluation_id: int) -> Eva
 
 
 def _stop_workers(ctx: Services, tx: Transaction, evaluation: Evaluation, why: str) -> None:
-    for run in tx.runs.listing(owner=OWNER, owner_id=evaluation.id, states=_OPEN_RUNS, limit=MOST_RUNS):
+    for run in tx.runs.listing(owner=OWNER, owner_id=evaluation.id, states=OPEN_RUNS, limit=MOST_RUNS):
         runs.ask_to_stop(ctx, tx, run, why)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from headway.errors import NotFoundError, UsageError
 from headway.rules import capacity
+from headway.rules.entries import is_entry
 from headway.rules.nearest import advice, unknown
 from headway.rules.records import Dataset, DatasetVersion, Project, Snapshot, Spec
 from headway.store.base import Transaction
@@ -109,8 +110,6 @@ def check_words(command: Sequence[str], environment: Mapping[str, str]) -> None:
 
 def entry(text: str, what: str) -> str:
     """`file.py:Class` as it is. Raises UsageError for any other shape."""
-    file, colon, name = text.partition(":")
-    inside = not file.startswith("/") and ".." not in file.split("/")
-    if not (colon and file.endswith(".py") and name.isidentifier() and inside):
+    if not is_entry(text):
         raise UsageError(f"{what}: {text!r} names no class.", f"Write it like {what}.py:Digits.")
     return text

@@ -24,12 +24,13 @@ from typing import Any
 
 from headway.protocol import identity
 from headway.protocol.files import read_json, write_json
+from headway.rules import outputkinds
 from headway.storage.full import TargetFullError, full_of
 
 #: a reservation of another machine, whose processes cannot be seen from here, is dropped after so many seconds
 FOREIGN_SECONDS = 900.0
 #: the file in a published folder that tells what was published
-MANIFEST = "output.json"
+MANIFEST = outputkinds.MANIFEST
 
 Usage = tuple[int, int]
 _Limits = tuple[int | None, int | None]

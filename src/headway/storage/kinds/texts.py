@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from headway.storage.kinds.base import Facts, InvalidError, Rule, content
+from headway.storage.kinds.base import Facts, InvalidError, Rule, read_whole
 
 #: characters of one field of a CSV file
 _LONGEST_FIELD = 64 << 20
@@ -17,7 +17,7 @@ _LONGEST_FIELD = 64 << 20
 
 def json_file(path: Path, rule: Rule) -> Facts:
     try:
-        value = json.loads(content(path), parse_constant=_no_constant)
+        value = json.loads(read_whole(path), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidError(f"It is not JSON ({error}).") from error
     schema = rule.get("schema")
