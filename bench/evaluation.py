@@ -181,7 +181,7 @@ class House:
 def small(quick: bool, peers: bool) -> list[Row]:
     """`first_425` and `again_425`, of one house."""
     rounds = 1 if quick else 5
-    wanted = [peer for peer in ("joblib", "ray", "snakemake") if peers and command(peer, 1)]
+    wanted = [peer for peer in ("joblib", "joblib_bare", "ray", "snakemake") if peers and command(peer, 1)]
     with folder() as base, headway(base / "home") as ours:
         ours.wait_for_console()
         house = House(ours, base, 25)

@@ -80,6 +80,8 @@ class Output:
         #: since then: the newest block, all bytes read, and what of them is left out
         self._last, self._size = b"", 0
         self._left_out = self._left_out_bytes = 0
+        #: the line in which the newest block begins, up to there; whether that line is left out, being a long one
+        self._begun, self._within = b"", False
         #: lines and bytes left out before the text that `read` gave last
         self.skipped = 0
         self.skipped_bytes = 0
@@ -132,9 +134,7 @@ class Output:
             if not block:
                 ended = True
                 break
-            if self._last:
-                self._left_out += self._last.count(b"\n")
-                self._left_out_bytes += len(self._last)
+            self._leave_out(self._last)
             self._last = block
             size += len(block)
         self._size += size
@@ -144,16 +144,28 @@ class Output:
             return b""
         return self._sample(now) if self._last or not ended else None
 
+    def _leave_out(self, block: bytes) -> None:
+        """All but the line that was begun at its end, so that the newest line can be given whole."""
+        text = self._begun + block
+        end = text.rfind(b"\n") + 1
+        self._within = self._within and not end
+        if self._within or len(text) - end > BLOCK:
+            self._within, end = True, len(text)
+        self._left_out += text.count(b"\n")
+        self._left_out_bytes += end
+        self._begun = text[end:]
+
     def _sample(self, now: float) -> bytes:
         calm = self._size < CALM * (now - self._sampled)
-        block, self._last, self._size = self._last, b"", 0
+        block, self._last, self._size = self._begun + self._last, b"", 0
         if self._left_out_bytes:
-            # neither the line that was begun before is whole, nor that in which the block begins
+            # the line that was begun before is not whole
             self._splitter.rest()
-            cut = block.find(b"\n") + 1
+            cut = block.find(b"\n") + 1 if self._within else 0
             self.skipped, self.skipped_bytes = self._left_out + (cut > 0), self._left_out_bytes + cut
             self._left_out = self._left_out_bytes = 0
             block = block[cut:]
+        self._begun, self._within = b"", False
         self._sampled = 0.0 if calm else now
         self._behind = None
         return self._splitter.whole(block)
