@@ -1,8 +1,8 @@
 """What a process prints, read so that it is not held up: whole lines out; a flood is thinned out, and says so.
 
-Blocks are handled as blocks: in lines of ordinary length far more than 100 MB/s pass whole. Who prints faster than
-that for longer than `PATIENCE` is not slowed down any more: from then on only a sample of its lines is kept, the
-newest always among them, and the log says how many are left out.
+Blocks are handled as blocks: in lines of ordinary length far more than 100 MB/s pass whole. Who prints faster than we
+can take it, however busy machine and disk are, is not slowed down for longer than `PATIENCE`: from then on only a
+sample of its lines is kept, the newest always among them, and the log says how many are left out.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 BLOCK = 1 << 16
 #: seconds for which we may be behind before lines are left out
 PATIENCE = 1.0
-#: a look that comes back sooner than this, with a full block again, was not waited for: we are behind
-SOON = 0.01
+#: bytes a second that a flood has at least; full blocks that come more slowly are bursts of just that size
+FLOOD = 4e6
 #: while lines are left out: seconds between two samples, and bytes that are thrown away in one turn
 SAMPLE_SECONDS = 0.05
 TURN_BYTES = 1 << 24
-#: bytes a second below which a flood is over
-CALM = 50e6
 #: bytes of lines that wait to be looked through for metrics; of more, the oldest are not looked at
 BACKLOG_BYTES = 32 << 20
 
@@ -72,9 +70,11 @@ class Output:
         """slot: where what is read is safe until `commit`, should we be killed."""
         self._loop, self._slot = loop, slot
         self._splitter = LineSplitter()
-        self._read_at = 0.0
-        #: since when each look found a full block (monotonic); None: the last did not
+        #: since when each look found a full block (monotonic), None: the last did not; and the bytes read since then
         self._behind: float | None = None
+        self._taken = 0
+        #: bytes a second that we could take when lines began to be left out: a flood that has less is over
+        self._able = 0.0
         #: when the last sample was taken while lines are left out; 0.0: none are
         self._sampled = 0.0
         #: since then: the newest block, all bytes read, and what of them is left out
@@ -97,16 +97,22 @@ class Output:
             return b""
         if not block:
             return None
-        now = time.monotonic()
         if len(block) < BLOCK:
             self._behind = None
             self._loop.rest(fd, len(block))
-        elif now - self._read_at > SOON or self._behind is None:
-            self._behind = now
-        elif now - self._behind > PATIENCE:
-            self._sampled = now
-        self._read_at = now
+        else:
+            self._full(time.monotonic())
         return self._splitter.whole(block)
+
+    def _full(self, now: float) -> None:
+        """The output was full: lines are left out from now on, if it has been so for too long."""
+        if self._behind is None:
+            self._behind, self._taken = now, 0
+            return
+        self._taken += BLOCK
+        if (since := now - self._behind) > PATIENCE:
+            self._behind, self._able = None, self._taken / since
+            self._sampled = now if self._able > FLOOD else 0.0
 
     def commit(self) -> None:
         """What `read` gave is in the log."""
@@ -156,7 +162,7 @@ class Output:
         self._begun = text[end:]
 
     def _sample(self, now: float) -> bytes:
-        calm = self._size < CALM * (now - self._sampled)
+        calm = self._size < self._able * (now - self._sampled)
         block, self._last, self._size = self._begun + self._last, b"", 0
         if self._left_out_bytes:
             # the line that was begun before is not whole
@@ -167,5 +173,4 @@ class Output:
             block = block[cut:]
         self._begun, self._within = b"", False
         self._sampled = 0.0 if calm else now
-        self._behind = None
         return self._splitter.whole(block)

@@ -83,7 +83,7 @@ print("end")
 """
 
 
-def test_a_flood_is_thinned_out_and_does_not_fill_the_disk(make: Make) -> None:
+def test_a_flood_does_not_fill_the_disk_and_its_newest_line_is_there(make: Make) -> None:
     """How long its process is held up is measured by bench/flood.py."""
     limit = 64 << 20
     attempt = make(python(FLOOD), log_limit=limit).start()
@@ -91,9 +91,6 @@ def test_a_flood_is_thinned_out_and_does_not_fill_the_disk(make: Make) -> None:
     assert sum(f.stat().st_size for f in attempt.node.path.glob("run.log*")) <= limit + (4 << 20)
     log = attempt.node.run_log
     assert next(back_blocks(log, end_of(log), 100)).data.endswith(b" end\n")
-    assert any(
-        b"left out here: they came too quickly" in block.data for block in back_blocks(log, end_of(log), 1 << 20)
-    )
 
 
 class Still:
@@ -107,6 +104,7 @@ class Still:
 def _thinned(chunks: list[bytes], monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, Output, bytes]:
     """What is read before and after `chunks` were all found too many."""
     monkeypatch.setattr(outputs, "PATIENCE", -1.0)
+    monkeypatch.setattr(outputs, "FLOOD", 0.0)
     monkeypatch.setattr(outputs, "SAMPLE_SECONDS", math.inf)
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
