@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 #: bytes taken from a pipe at once
 BLOCK = 1 << 16
-#: seconds for which we may be behind before lines are left out
-PATIENCE = 1.0
-#: bytes a second that a flood has at least; full blocks that come more slowly are bursts of just that size
+#: bytes in a pipe that may be full: pages that writes did not fill count as well
+FULL = BLOCK - BLOCK // 8
+#: seconds of our own work for which we may be behind before lines are left out, and seconds by the clock: on a busy
+#: machine who prints gets as little done as we do, on a slow disk we alone are late
+PATIENCE, LATEST = 1.0, 10.0
+#: bytes a second that a flood has at least; full pipes that come more slowly are bursts of just that size
 FLOOD = 4e6
 #: while lines are left out: seconds between two samples, and bytes that are thrown away in one turn
 SAMPLE_SECONDS = 0.05
@@ -70,9 +73,10 @@ class Output:
         """slot: where what is read is safe until `commit`, should we be killed."""
         self._loop, self._slot = loop, slot
         self._splitter = LineSplitter()
-        #: since when each look found a full block (monotonic), None: the last did not; and the bytes read since then
+        #: since when each look found a full pipe (monotonic); None: the last did not
         self._behind: float | None = None
-        self._taken = 0
+        #: our own work until then, s; bytes read since then
+        self._worked, self._taken = 0.0, 0
         #: bytes a second that we could take when lines began to be left out: a flood that has less is over
         self._able = 0.0
         #: when the last sample was taken while lines are left out; 0.0: none are
@@ -97,20 +101,22 @@ class Output:
             return b""
         if not block:
             return None
-        if len(block) < BLOCK:
+        if len(block) < FULL:
             self._behind = None
             self._loop.rest(fd, len(block))
         else:
-            self._full(time.monotonic())
+            self._full(len(block), time.monotonic())
         return self._splitter.whole(block)
 
-    def _full(self, now: float) -> None:
-        """The output was full: lines are left out from now on, if it has been so for too long."""
+    def _full(self, size: int, now: float) -> None:
+        """The pipe was full: lines are left out from now on, if it has been so for too long."""
+        worked = time.process_time()
         if self._behind is None:
-            self._behind, self._taken = now, 0
+            self._behind, self._worked, self._taken = now, worked, 0
             return
-        self._taken += BLOCK
-        if (since := now - self._behind) > PATIENCE:
+        self._taken += size
+        since = now - self._behind
+        if worked - self._worked > PATIENCE or since > LATEST:
             self._behind, self._able = None, self._taken / since
             self._sampled = now if self._able > FLOOD else 0.0
 
