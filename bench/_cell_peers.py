@@ -27,12 +27,11 @@ import hashlib, json, os, sys
 def make(path, number, recorded=False):
     content = json.dumps({"score": number / 7}).encode()
     wanted = hashlib.sha256(content).hexdigest()
-    there = digest(path)
-    if there and there == (read(path + ".sha256") if recorded else wanted):
+    known = read(path + ".sha256") if recorded else wanted.encode()
+    if known and digest(path).encode() == known:
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    write(path, content)
-    json.load(open(path))
+    write(path, content, check=json.load)
     if recorded:
         write(path + ".sha256", wanted.encode())
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
@@ -40,7 +39,7 @@ def make(path, number, recorded=False):
     os.close(folder)
 
 
-def write(path, content):
+def write(path, content, check=None):
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.write(fd, content)
@@ -48,23 +47,21 @@ def write(path, content):
     os.close(fd)
     if digest(temporary) != hashlib.sha256(content).hexdigest():
         raise SystemExit("other bytes")
+    if check:
+        check(open(temporary))
     os.rename(temporary, path)
+
+
+def digest(path):
+    return hashlib.sha256(read(path)).hexdigest()
 
 
 def read(path):
     try:
-        with open(path) as file:
+        with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        return None
-
-
-def digest(path):
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except FileNotFoundError:
-        return None
+        return b""
 
 
 if __name__ == "__main__":
