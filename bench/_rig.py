@@ -132,6 +132,14 @@ class Headway:
                     return record
         return None
 
+    def done(self, command: list[str]) -> int:
+        """The number of a job with one CPU, once it has succeeded. Raises SystemExit when it does not."""
+        run = self.client.jobs.submit(command, cpus=1)
+        ended = self.client.runs.wait(run.id, timeout=120)
+        if ended.state != "succeeded":
+            raise SystemExit(f"bench: run {run.id} is {ended.state}: {ended.reason}")
+        return int(run.id)
+
     def wait_for_console(self) -> bool:
         """Until the console, which starts last, is there; False when it is not installed."""
 

@@ -32,11 +32,8 @@ def command(length: int) -> list[str]:
 
 
 def by_headway(ours: Headway, length: int) -> float:
-    run = ours.client.jobs.submit(command(length), cpus=1)
-    ended = ours.client.runs.wait(run.id, timeout=120)
-    if ended.state != "succeeded":
-        raise SystemExit(f"bench: run {run.id} is {ended.state}: {ended.reason}")
-    return float(ours.client.runs.logs(run.id, tail=1).lines[-1].text)
+    run = ours.done(command(length))
+    return float(ours.client.runs.logs(run, tail=1).lines[-1].text)
 
 
 def by_tail(length: int) -> float:

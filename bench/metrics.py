@@ -176,18 +176,14 @@ def reader_cpu(seconds: float) -> float:
 
 def fill(ours: Headway, many: int) -> int:
     """A finished job with so many points of one metric; its number."""
-    client = ours.client
-    run = client.jobs.submit([PYTHON, "-c", "print('loss=1 step=0')"], cpus=1)
-    ended = client.runs.wait(run.id, timeout=60)
-    if ended.state != "succeeded":
-        raise SystemExit(f"bench: run {run.id} is {ended.state}: {ended.reason}")
+    run = ours.done([PYTHON, "-c", "print('loss=1 step=0')"])
     random.seed(1)
-    path = AttemptFolder.of(ours.home / "root", f"{run.id}-1").node().metrics
+    path = AttemptFolder.of(ours.home / "root", f"{run}-1").node().metrics
     path.unlink()
     with path.open("w") as file:
         for n in range(many):
             file.write(f'{{"step": {n}, "name": "loss", "value": {random.random()!r}, "rank": 0, "t": {n / 10}}}\n')
-    return int(run.id)
+    return run
 
 
 def window(ours: Headway, run: int, many: int) -> float:
