@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headway.cli import common
+from headway.cli import common, dataset_convert, dataset_stats
 from headway.errors import FailedError
 
 app = common.group("Datasets: named, immutable, content-addressed versions.")
@@ -27,7 +27,8 @@ def push(
 
     pushing_folder = folder.absolute()
     if pushing_folder.is_dir():
-        found = statistics.of(pushing_folder, [f.path for f in pushing.scan(pushing_folder)])
+        rows = [(f.path, f.bytes, f.sha256) for f in pushing.scan(pushing_folder)]
+        found = statistics.of(statistics.Folder(pushing_folder, lambda: iter(rows)))
     else:
         found = {}
     with common.client() as client, bytes_shown(f"pushing {name}", quiet=as_json) as progress:
@@ -53,26 +54,7 @@ def print_version(view: Any) -> None:
             "pushed": f"{common.ago(view.created_at)} by {view.created_by}",
         }
     )
-    print_statistics(view.statistics)
-
-
-def print_statistics(statistics: dict[str, Any]) -> None:
-    """Labels a split, then pixels, then warnings."""
-    splits = statistics.get("splits") or {}
-    labels = sorted({label for counts in splits.values() for label in counts})
-    if labels and len(labels) <= 30:
-        rows = [[s, *(c.get(label, 0) for label in labels), sum(c.values())] for s, c in splits.items()]
-        common.print_table(["split", *labels, "all"], rows)
-    elif labels:
-        common.print_table(["split", "labels", "images"], [[s, len(c), sum(c.values())] for s, c in splits.items()])
-    images = statistics.get("images")
-    if images:
-        sizes = ", ".join(f"{size} ({n})" for size, n in images["sizes"].items())
-        mean = ", ".join(f"{m:.1f}" for m in images["mean"])
-        std = ", ".join(f"{s:.1f}" for s in images["std"])
-        print(f"pixels: {images['read']} images read, {sizes}; mean {mean}, standard deviation {std} (of 255)")
-    for warning in statistics.get("warnings") or []:
-        print(f"warning: {warning}")
+    dataset_stats.print_statistics(view.statistics)
 
 
 @app.command()
@@ -105,15 +87,9 @@ def show(reference: Reference, as_json: common.AsJson = False) -> None:
         print_version(view)
 
 
-@app.command()
-def stats(reference: Reference, as_json: common.AsJson = False) -> None:
-    """Show a version's label and pixel statistics."""
-    with common.client() as client:
-        view = client.datasets.find(reference)
-    if as_json:
-        common.print_json(view.statistics)
-    else:
-        print_statistics(view.statistics)
+app.command()(dataset_stats.stats)
+app.command()(dataset_convert.pack)
+app.command()(dataset_convert.unpack)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli import common
+from headway.cli import common, dataset_stats
 from headway.cli.options import Several, Text
 from headway.errors import FailedError, UsageError
 
@@ -95,6 +95,7 @@ def run(
         request = {**form.fields, **_code(client, form)}
         if held:
             request["held"] = True
+        dataset_stats.print_warnings(client, request.get("datasets") or [])
         if dry_run:
             _print_plan(client.evaluations.plan(**request), as_json)
             return

@@ -21,7 +21,7 @@ def run(
     as_json: common.AsJson = False,
 ) -> None:
     """Carry out the stages of a flow that are not yet done for these exact inputs."""
-    from headway.cli.dataset import print_statistics
+    from headway.cli.dataset_stats import print_statistics
     from headway.cli.show import reporter
     from headway.client import flowfile
     from headway.client.flow import FlowRunner

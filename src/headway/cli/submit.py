@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli import common, options, runs
+from headway.cli import common, dataset_stats, options, runs
 from headway.cli.options import Text
 from headway.errors import UsageError
 
@@ -92,7 +92,7 @@ def submit(
         if folder is not None:
             fields["snapshot"] = client.snapshots.push(folder).digest
         if dry_run:
-            print_dry_run(_dry_run(client, template, fields), as_json)
+            _said(client, _dry_run(client, template, fields), as_json)
         else:
             _told(client, _submit(client, template, fields), follow, as_json)
 
@@ -109,7 +109,13 @@ def _dry_run(client: Client, template: str | None, fields: dict[str, Any]) -> Dr
     return client.templates.dry_run(template, fields.pop("parameters", {}), **fields)
 
 
+def _said(client: Client, view: DryRunView, as_json: bool) -> None:
+    dataset_stats.print_warnings(client, view.request.get("datasets") or [])
+    print_dry_run(view, as_json)
+
+
 def _told(client: Client, view: RunView, follow: bool, as_json: bool) -> None:
+    dataset_stats.print_warnings(client, view.datasets)
     if as_json and not follow:
         common.print_json(view)
     elif not as_json:
@@ -208,7 +214,7 @@ def clone(
         if code is not None:
             fields["snapshot"] = client.snapshots.push(code).digest
         if dry_run:
-            print_dry_run(client.jobs.dry_clone(job, **fields), as_json)
+            _said(client, client.jobs.dry_clone(job, **fields), as_json)
         else:
             _told(client, client.jobs.clone(job, **fields), follow, as_json)
 

@@ -74,6 +74,12 @@ class Datasets:
         path = f"{self._project}/datasets/{name}/versions/{version}/verify"
         return VerifyView.model_validate(self._transport.call("POST", path, timeout=3600))
 
+    def put_statistics(self, name: str, version: int, statistics: dict[str, Any]) -> DatasetVersionView:
+        """Keeps statistics with a version, in the place of those it had."""
+        path = f"{self._project}/datasets/{name}/versions/{version}/statistics"
+        answer = self._transport.call("PUT", path, body={"statistics": statistics})
+        return DatasetVersionView.model_validate(answer)
+
     def find(self, reference: str) -> DatasetVersionView:
         """The version that `digits@1` or `digits` (newest) names. Raises NotFoundError."""
         from headway.errors import NotFoundError

@@ -32,6 +32,8 @@ from headway.wire.runs import JobView
 LOOK = 0.25
 #: stands for the job that is still to come
 _NO_JOB = 2**53
+#: warnings of a dataset that are told while it is pushed; the end shows all
+_WARNINGS = 5
 _ENDED = ("succeeded", "failed", "stopped")
 _AMOUNTS = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
 _OF_NODE = {"name", "engine", "cpus", "memory_bytes", "accelerators", "declared"}
@@ -188,7 +190,7 @@ class FlowRunner:
         facts = (
             newest.statistics
             if newest and newest.digest == push.digest(files)
-            else statistics.of(folder, [f.path for f in files])
+            else statistics.of(statistics.Folder(folder, lambda: ((f.path, f.bytes, f.sha256) for f in files)))
         )
         view = self.client.datasets.push(
             stage.name,
@@ -198,6 +200,8 @@ class FlowRunner:
         )
         self.dataset_version = view
         found = any(v.version == view.version for v in versions)
+        for text in statistics.warning_texts(view.statistics)[:_WARNINGS]:
+            self.reporter.note("dataset", f"warning: {text}")
         self.reporter.step("dataset", "verifying on the server")
         checked = self.client.datasets.verify(view.name, view.version)
         if checked.faults:

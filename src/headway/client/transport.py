@@ -124,6 +124,7 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         content: Content | None = None,
         timeout: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """The same, as the HTTP answer itself."""
         sent = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else body
@@ -136,6 +137,7 @@ class Transport:
                 json=sent,
                 params=query,
                 content=content() if callable(content) else content,
+                headers=headers,
                 timeout=TIMEOUT if timeout is None else httpx.Timeout(timeout, connect=5.0),
             )
             if response.is_error:

@@ -1,4 +1,4 @@
-"""Scanning and packing a dataset, its statistics."""
+"""Scanning and packing a dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from headway.client import push, statistics
+from headway.client import push
 from headway.errors import UsageError
 
 
@@ -60,21 +60,3 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("hullo")
     with pytest.raises(UsageError, match=r"readme\.txt changed"):
         list(push.packs(tmp_path, files))
-
-
-def test_statistics(tmp_path: Path) -> None:
-    fill(tmp_path)
-    found = statistics.of(tmp_path, [f.path for f in push.scan(tmp_path)])
-    assert found["splits"] == {"test": {"0": 1}, "train": {"0": 1, "1": 1}}
-    assert found["images"]["sizes"] == {"8x8": 3}
-    assert found["images"]["mean"] == [20.0]
-    assert found["images"]["std"] == [pytest.approx(8.165, abs=0.001)]
-    assert found["warnings"] == ["test has no images of 1."]
-
-
-def test_statistics_say_what_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "cat").mkdir()
-    (tmp_path / "cat" / "x.png").write_bytes(b"no picture")
-    found = statistics.of(tmp_path, ["cat/x.png"])
-    assert found["splits"] == {"all": {"cat": 1}}
-    assert found["warnings"] == ["1 images cannot be read, the first is cat/x.png."]
