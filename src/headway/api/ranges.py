@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headway.api.problems import answer
@@ -58,6 +59,39 @@ def _position(digits: str) -> int | None:
     return int(digits.lstrip("0")[:21] or "0") if digits else None
 
 
+def _refused(header: str, size: int) -> Response:
+    refused = answer(
+        UsageError(
+            f"Range: {header[:80]!r} lies beyond the file's {size} bytes.",
+            "Ask for bytes that there are, or leave the header out.", code="range",
+        ),
+        416,
+    )  # fmt: skip
+    refused.headers["content-range"] = f"bytes */{size}"
+    return refused
+
+
+def ranged(header: str | None, size: int, read: Callable[[int, int], Iterator[bytes]]) -> Response:
+    """An answer of `size` bytes that are no file, or the one range of them that is asked for; of several, the whole.
+
+    read: (first, count) -> these bytes in blocks.
+    """
+    found = wanted(header, size) if header else None
+    if header and found == []:
+        return _refused(header, size)
+    first, last = found[0] if found and len(found) == 1 else (0, size - 1)
+    headers = {"accept-ranges": "bytes", "content-length": str(last + 1 - first)}
+    whole = not found or len(found) > 1
+    if not whole:
+        headers["content-range"] = f"bytes {first}-{last}/{size}"
+    return StreamingResponse(
+        read(first, last + 1 - first),
+        status_code=200 if whole else 206,
+        headers=headers,
+        media_type="application/octet-stream",
+    )
+
+
 class RangedFile(FileResponse):
     """A file, or the ranges of it that are asked for."""
 
@@ -69,15 +103,7 @@ class RangedFile(FileResponse):
         size = int(self.headers["content-length"])
         found = wanted(asked["range"], size) if "range" in asked and self._is_same(asked.get("if-range")) else None
         if found == []:
-            refused = answer(
-                UsageError(
-                    f"Range: {asked['range'][:80]!r} lies beyond the file's {size} bytes.",
-                    "Ask for bytes that there are, or leave the header out.", code="range",
-                ),
-                416,
-            )  # fmt: skip
-            refused.headers["content-range"] = f"bytes */{size}"
-            await refused(scope, receive, send)
+            await _refused(asked["range"], size)(scope, receive, send)
             return
         # what is passed on is known to be understood
         headers = [(name, value) for name, value in scope["headers"] if name not in (b"range", b"if-range")]

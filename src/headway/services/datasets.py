@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 from headway.errors import NotFoundError, UsageError
@@ -124,6 +125,17 @@ def versions(ctx: Services, caller: Caller, project: str, name: str) -> list[Dat
             known = [d.name for d in tx.products.datasets(home.id)]
             raise NotFoundError(f"Project {project} has no dataset {name!r}.", advice(name, known))
         return _views(tx, dataset, tx.products.dataset_versions(dataset.id))
+
+
+def put_statistics(
+    ctx: Services, caller: Caller, project: str, name: str, version: int, statistics: dict[str, Any]
+) -> DatasetVersionView:
+    """Keeps statistics of a version, in place of those that it has."""
+    with ctx.store.begin() as tx:
+        home = access.project(tx, caller, project, Action.WORK)
+        dataset, found = requests.dataset(tx, home, f"{name}@{version}")
+        tx.products.change_dataset_version(found.id, statistics=statistics)
+        return _views(tx, dataset, [replace(found, statistics=statistics)])[0]
 
 
 def verify(ctx: Services, caller: Caller, project: str, name: str, version: int) -> VerifyView:

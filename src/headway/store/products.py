@@ -46,6 +46,9 @@ class Products(Area):
     def dataset_version_by_id(self, version_id: int) -> DatasetVersion | None:
         return self._one(DatasetVersion, sa.select(dataset_versions).where(dataset_versions.c.id == version_id))
 
+    def change_dataset_version(self, version_id: int, **changes: Any) -> None:
+        self._update(dataset_versions, dataset_versions.c.id == version_id, **changes)
+
     # checkpoints
 
     def put_checkpoint(self, *, run_id: int, name: str, **values: Any) -> Checkpoint:

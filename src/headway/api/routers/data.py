@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from headway.api.dependencies import Ctx, Who
+from headway.api.ranges import ranged
 from headway.api.uploads import received
-from headway.services import datasets, snapshots
+from headway.rules.datasets import PAGE_ROWS
+from headway.services import dataset_looks, datasets, snapshots
+from headway.wire.datasets import FilesPage, PlacesPage, StatisticsRequest
 from headway.wire.products import (
     DatasetVersionView,
     KnownAnswer,
@@ -23,6 +26,10 @@ from headway.wire.runs import SnapshotView
 
 router = APIRouter(prefix="/projects/{project}", tags=["data"])
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+Range = Annotated[str | None, Header()]
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
 _TAR = {"requestBody": {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
@@ -86,3 +93,48 @@ def versions(ctx: Ctx, who: Who, project: str, name: str) -> list[DatasetVersion
 def verify(ctx: Ctx, who: Who, project: str, name: str, version: int) -> VerifyView:
     """Reads every file of a version and compares it with the manifest."""
     return datasets.verify(ctx, who, project, name, version)
+
+
+@router.put("/datasets/{name}/versions/{version}/statistics")
+def put_statistics(
+    ctx: Ctx, who: Who, project: str, name: str, version: int, request: StatisticsRequest
+) -> DatasetVersionView:
+    """Keeps statistics of a version, in place of those that it has."""
+    return datasets.put_statistics(ctx, who, project, name, version, request.statistics)
+
+
+@router.get("/datasets/{name}/versions/{version}/files")
+def files(
+    ctx: Ctx,
+    who: Who,
+    project: str,
+    name: str,
+    version: int,
+    prefix: str = "",
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_ROWS)] = 1000,
+) -> FilesPage:
+    """Files of a version, in order; `prefix`: those below that folder."""
+    return dataset_looks.files(ctx, who, project, name, version, prefix=prefix, after=after, limit=limit)
+
+
+@router.get("/datasets/{name}/versions/{version}/places")
+def places(
+    ctx: Ctx, who: Who, project: str, name: str, version: int, page: Annotated[int, Query(ge=0)] = 0
+) -> PlacesPage:
+    """A page of a version's files with the places of their contents."""
+    return dataset_looks.places(ctx, who, project, name, version, page)
+
+
+@router.get("/datasets/{name}/versions/{version}/content", response_class=StreamingResponse, responses=_BYTES)
+def content(ctx: Ctx, who: Who, project: str, name: str, version: int, path: str, range: Range = None) -> Response:
+    """One file of a version, or a range of it."""
+    found = dataset_looks.content(ctx, who, project, name, version, path)
+    return ranged(range, found.bytes, found.read)
+
+
+@router.get("/packs/{sha256}", response_class=StreamingResponse, responses=_BYTES)
+def get_pack(ctx: Ctx, who: Who, project: str, sha256: Sha256, range: Range = None) -> Response:
+    """A pack, or a range of it."""
+    found = dataset_looks.pack(ctx, who, project, sha256)
+    return ranged(range, found.bytes, found.read)
