@@ -19,9 +19,9 @@ _BLOCK = 8 << 20
 
 @dataclass(frozen=True)
 class Content:
-    """Bytes in the store."""
+    """Bytes in the store; how many."""
 
-    bytes: int
+    size: int
     #: (first, count) -> these bytes, all of them there, in blocks
     read: Callable[[int, int], Iterator[bytes]]
 

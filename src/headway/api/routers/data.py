@@ -130,11 +130,11 @@ def places(
 def content(ctx: Ctx, who: Who, project: str, name: str, version: int, path: str, range: Range = None) -> Response:
     """One file of a version, or a range of it."""
     found = dataset_looks.content(ctx, who, project, name, version, path)
-    return ranged(range, found.bytes, found.read)
+    return ranged(range, found.size, found.read)
 
 
 @router.get("/packs/{sha256}", response_class=StreamingResponse, responses=_BYTES)
 def get_pack(ctx: Ctx, who: Who, project: str, sha256: Sha256, range: Range = None) -> Response:
     """A pack, or a range of it."""
     found = dataset_looks.pack(ctx, who, project, sha256)
-    return ranged(range, found.bytes, found.read)
+    return ranged(range, found.size, found.read)
