@@ -13,6 +13,10 @@ command -v mount > /dev/null 2>&1 || missing="$missing mount"
 command -v mkfs.ext4 > /dev/null 2>&1 || missing="$missing e2fsprogs"
 command -v mkfs.btrfs > /dev/null 2>&1 || missing="$missing btrfs-progs"
 { command -v fusermount3 && ldconfig -p | grep -q 'libfuse3\.so'; } > /dev/null 2>&1 || missing="$missing fuse3"
+# a real S3-compatible server
+for kind in proxy account container object; do
+    command -v "swift-$kind-server" > /dev/null 2>&1 || missing="$missing swift-$kind"
+done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get > /dev/null 2>&1 || [ "$(id -u)" != 0 ]; then

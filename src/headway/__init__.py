@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from headway.client import Client
     from headway.client.estimator import Estimator
     from headway.script import flush_checkpoints, log, resume, save_checkpoint, should_stop
+    from headway.script.data import data
 
 #: public name -> module that holds it; loaded on first use so that `import headway` costs nothing in a script.
 _WHERE = {
     "Client": "headway.client",
     "Estimator": "headway.client.estimator",
+    "data": "headway.script.data",
     "flush_checkpoints": "headway.script",
     "log": "headway.script",
     "resume": "headway.script",
@@ -25,7 +27,17 @@ _WHERE = {
     "should_stop": "headway.script",
 }
 
-__all__ = ["Client", "Estimator", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
+__all__ = [
+    "Client",
+    "Estimator",
+    "__version__",
+    "data",
+    "flush_checkpoints",
+    "log",
+    "resume",
+    "save_checkpoint",
+    "should_stop",
+]
 
 
 def __getattr__(name: str) -> Any:

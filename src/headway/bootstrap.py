@@ -24,6 +24,7 @@ from headway.errors import HeadwayError, RefusedError, UsageError
 if TYPE_CHECKING:
     from headway.engines.base import Engine
     from headway.services.context import Services
+    from headway.storage.cache import Cache
     from headway.store.base import Store
 
 PARTS = ("api", "controller", "gateway", "console")
@@ -85,6 +86,8 @@ def open_services(settings: config.Settings, store: Store | None = None) -> Serv
         hints=settings.hints,
         currency=settings.currency,
         prices=open_prices(settings.prices),
+        objects_url=settings.objects,
+        secret_key=settings.secret_key_file,
     )
 
 
@@ -94,9 +97,11 @@ def first_start(settings: config.Settings, services: Services) -> None:
     Raises RefusedError (code newer_home) when the record is of a newer headway; nothing is changed then.
     """
     from headway.services import first_start as first
+    from headway.storage import secrets
     from headway.store import migrate
 
     migrate.upgrade(services.store)
+    secrets.ensure_key(settings.secret_key_file)
     first.ensure(services, admin_file=settings.admin_token_file, gateway_file=settings.gateway_token_file)
 
 
@@ -169,6 +174,33 @@ def serve(app: Any, seat: Seat, settings: config.Settings, *, websockets: bool =
     asgi.serve(app, seat.listener(settings), ready=seat.ready, websockets=websockets, drain=1.0)
 
 
+def open_cache(settings: config.Settings) -> Cache:
+    """This machine's cache of data."""
+    from headway.storage.cache import Cache, Limits
+
+    return Cache(settings.cache, Limits.from_json(settings.cache_limits))
+
+
+def verify_cache(settings: config.Settings) -> list[str]:
+    """SHA-256 of what was removed because it was damaged."""
+    from headway.storage.cache.told import tell_again
+
+    cache = open_cache(settings)
+    removed = cache.verify()
+    tell_again(settings.root, cache)
+    return removed
+
+
+def clear_cache(settings: config.Settings) -> tuple[int, int]:
+    """Units and bytes that were removed."""
+    from headway.storage.cache.told import tell_again
+
+    cache = open_cache(settings)
+    removed = cache.clear()
+    tell_again(settings.root, cache)
+    return removed
+
+
 def _run_api(settings: config.Settings, seat: Seat) -> None:
     services = open_services(settings)
     first_start(settings, services)
@@ -189,6 +221,7 @@ def _run_controller(settings: config.Settings, seat: Seat) -> None:
         engine,
         objects_url=settings.objects,
         cache=settings.cache,
+        cache_limits=settings.cache_limits,
     )
     done = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -26,6 +26,9 @@ KEYS: dict[str, str] = {
     "port": "The public port.",
     "currency": "Currency of prices and bills.",
     "cache": "Folder on each node for fetched data.",
+    "cache_bytes": "Most bytes that the cache of a node holds, such as 200GiB; without it a share of its file system.",
+    "cache_high": "Share of the file system (or of cache_bytes) above which the cache is emptied, 0 to 1.",
+    "cache_low": "Share down to which it is then emptied, least recently used first.",
     "node_file": "YAML file that declares nodes and accelerators instead of finding them.",
     "prices": "Spot prices: a CSV or JSON file, or an http(s) URL; without it spot costs what on-demand does.",
 }
@@ -41,9 +44,17 @@ class Settings:
     port: int
     currency: str
     cache: Path
+    cache_bytes: int | None
+    cache_high: float
+    cache_low: float
     node_file: Path | None
     #: path or URL
     prices: str | None = None
+
+    @property
+    def cache_limits(self) -> dict[str, Any]:
+        """As launches and `storage.cache` have them."""
+        return {"bytes": self.cache_bytes, "high": self.cache_high, "low": self.cache_low}
 
     @property
     def hints(self) -> Path:
@@ -66,6 +77,11 @@ class Settings:
     @property
     def gateway_token_file(self) -> Path:
         return self.home / "gateway.token"
+
+    @property
+    def secret_key_file(self) -> Path:
+        """The key that opens connections' secrets, made on the first start."""
+        return self.home / "secret.key"
 
     @property
     def log_folder(self) -> Path:
@@ -112,6 +128,9 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
     settle("port", DEFAULT_PORT, filed, file)
     settle("currency", "USD", filed, file)
     settle("cache", home / "cache", filed, file)
+    settle("cache_bytes", None, filed, file)
+    settle("cache_high", 0.8, filed, file)
+    settle("cache_low", 0.6, filed, file)
     default_nodes = home / "nodes.yaml"
     settle("node_file", default_nodes if default_nodes.exists() else None, filed, file)
     settle("prices", None, filed, file)
@@ -124,9 +143,16 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
         port=_port(values["port"], sources["port"]),
         currency=str(values["currency"]),
         cache=_path("cache", values["cache"], sources["cache"]),
+        cache_bytes=_bytes("cache_bytes", values["cache_bytes"], sources["cache_bytes"]),
+        cache_high=_share("cache_high", values["cache_high"], sources["cache_high"]),
+        cache_low=_share("cache_low", values["cache_low"], sources["cache_low"]),
         node_file=_node_file(values["node_file"], sources["node_file"]),
         prices=_prices(values["prices"], sources["prices"]),
     )
+    if settings.cache_low > settings.cache_high:
+        raise UsageError(
+            f"cache_low {settings.cache_low:g} is above cache_high {settings.cache_high:g}.", "Give it a smaller share."
+        )
     return Loaded(settings, sources)
 
 
@@ -178,6 +204,27 @@ def _path(key: str, value: Any, source: str) -> Path:
     return Path(value).expanduser().absolute()
 
 
+def _bytes(key: str, value: Any, source: str) -> int | None:
+    if value is None:
+        return None
+    from headway.rules.units import parse_size
+
+    size = parse_size(value, f"{key} ({source})")
+    if size <= 0:
+        raise UsageError(f"{key} {value!r} ({source}) is no room at all.", "Give a size such as 200GiB.")
+    return size
+
+
+def _share(key: str, value: Any, source: str) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if isinstance(value, bool) or not 0 < share <= 1:
+        raise UsageError(f"{key} {value!r} ({source}) is no share.", "Give a number above 0, up to 1.")
+    return share
+
+
 def _node_file(value: Any, source: str) -> Path | None:
     if value is None:
         return None
@@ -207,6 +254,9 @@ def flags_of(settings: Settings) -> dict[str, str]:
         "port": settings.port,
         "currency": settings.currency,
         "cache": settings.cache,
+        "cache_bytes": settings.cache_bytes,
+        "cache_high": settings.cache_high,
+        "cache_low": settings.cache_low,
         "node_file": settings.node_file,
         "prices": settings.prices,
     }

@@ -28,7 +28,17 @@ HEAVY = {
     "uvicorn",
     "yaml",
 }
-PUBLIC = ["Client", "Estimator", "__version__", "flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
+PUBLIC = [
+    "Client",
+    "Estimator",
+    "__version__",
+    "data",
+    "flush_checkpoints",
+    "log",
+    "resume",
+    "save_checkpoint",
+    "should_stop",
+]
 
 
 def loaded(code: str) -> set[str]:

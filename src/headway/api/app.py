@@ -12,7 +12,19 @@ from headway import __version__
 from headway.api import docs, problems
 from headway.api.dependencies import known_query
 from headway.api.live import Live
-from headway.api.routers import checkpoints, data, evaluations, logs, people, platform, products, runs, templates
+from headway.api.routers import (
+    caches,
+    checkpoints,
+    data,
+    evaluations,
+    logs,
+    people,
+    platform,
+    products,
+    pushes,
+    runs,
+    templates,
+)
 from headway.services.context import Services
 from headway.wire.base import Problem
 
@@ -48,7 +60,7 @@ def create_app(services: Services) -> FastAPI:
     responses: dict[int | str, dict[str, object]] = {
         "4XX": {"model": Problem, "description": "The request cannot be carried out; see the error."}
     }
-    for module in (platform, people, runs, checkpoints, logs, templates, data, evaluations, products):
+    for module in (platform, people, runs, checkpoints, logs, templates, data, pushes, caches, evaluations, products):
         app.include_router(module.router, prefix=PREFIX, dependencies=[Depends(known_query)], responses=responses)
 
     @app.get("/api/docs", include_in_schema=False, response_class=HTMLResponse)

@@ -136,7 +136,10 @@ def explain(faults: Sequence[Any], request: Request | None = None) -> UsageError
         return UsageError(f"{name or 'The body'} is missing.", "Give it.")
     if not where and isinstance(fault.get("input"), bytes):
         return UsageError("The body was not sent as JSON.", "Send JSON with Content-Type: application/json.")
-    return UsageError(f"{name}: {fault['msg']} (got {_shown(fault.get('input'))}).", "Correct that value.")
+    shown = _shown(fault.get("input"))
+    # a message never holds a secret, nor what was given in its place
+    got = "" if "secret" in where or "secret" in shown else f" (got {shown})"
+    return UsageError(f"{name}: {fault['msg']}{got}.", "Correct that value.")
 
 
 def _shown(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,18 +30,39 @@ async def received(request: Request, folder: Path, limit: int) -> AsyncIterator[
     """
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL, dir=str(folder)) as file:
         kept = cast(BinaryIO, file)
-        size, block = 0, bytearray()
-        try:
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > limit:
-                    raise UsageError(f"The body is longer than {limit >> 20} MiB.", "Send less.", code="too_large")
-                block += chunk
-                if len(block) >= _BLOCK:
-                    await run_in_threadpool(kept.write, bytes(block))
-                    block.clear()
-        except ClientDisconnect:
-            raise UsageError("The body ended too early.", "Send it again.", code="cut_off") from None
-        await run_in_threadpool(kept.write, bytes(block))
+        async for block in _blocks(request, limit):
+            await run_in_threadpool(kept.write, block)
         kept.seek(0)
         yield kept
+
+
+@asynccontextmanager
+async def received_file(request: Request, folder: Path, limit: int) -> AsyncIterator[tuple[Path, str]]:
+    """The whole body as a file of its own in `folder`, with its SHA-256; gone after the block. Raises as `received`."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".body-", buffering=0) as file:
+        digest = hashlib.sha256()
+
+        def take(block: bytes) -> None:
+            digest.update(block)
+            file.write(block)
+
+        async for block in _blocks(request, limit):
+            await run_in_threadpool(take, block)
+        yield Path(file.name), digest.hexdigest()
+
+
+async def _blocks(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """The body in large blocks."""
+    size, block = 0, bytearray()
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise UsageError(f"The body is longer than {limit >> 20} MiB.", "Send less.", code="too_large")
+            block += chunk
+            if len(block) >= _BLOCK:
+                yield bytes(block)
+                block.clear()
+    except ClientDisconnect:
+        raise UsageError("The body ended too early.", "Send it again.", code="cut_off") from None
+    yield bytes(block)

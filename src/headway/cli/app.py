@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from headway.cli import (
+    cache,
     checkpoint,
     common,
     configuration,
@@ -68,6 +69,7 @@ for name, words in {
     "checkpoint": checkpoint.app,
     "template": template.app,
     "dataset": dataset.app,
+    "cache": cache.app,
     "eval": evaluation.app,
     "model": model.app,
     "endpoint": endpoint.app,

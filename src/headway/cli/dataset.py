@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headway.cli import common, dataset_convert, dataset_stats
+from headway.cli import cache, common, dataset_convert, dataset_look, dataset_stats
 from headway.errors import FailedError
 
 app = common.group("Datasets: named, immutable, content-addressed versions.")
@@ -57,23 +57,9 @@ def print_version(view: Any) -> None:
     dataset_stats.print_statistics(view.statistics)
 
 
-@app.command()
-def ls(
-    name: Annotated[str | None, typer.Argument(help="Versions of this one.", show_default=False)] = None,
-    as_json: common.AsJson = False,
-) -> None:
-    """List datasets, or the versions of one."""
-    from headway.rules.units import render_size
-
-    with common.client() as client:
-        found = client.datasets.versions(name) if name else client.datasets.ls()
-    common.print_listing(
-        found,
-        ["dataset", "version", "files", "size", "digest", "pushed"],
-        [[d.name, d.version, d.files, render_size(d.bytes), d.digest[:12], common.ago(d.created_at)] for d in found],
-        as_json,
-        "No datasets yet. `headway dataset push NAME FOLDER` makes one.",
-    )
+app.command()(dataset_look.ls)
+app.command()(dataset_look.cat)
+app.command()(dataset_look.pull)
 
 
 @app.command()
@@ -90,6 +76,7 @@ def show(reference: Reference, as_json: common.AsJson = False) -> None:
 app.command()(dataset_stats.stats)
 app.command()(dataset_convert.pack)
 app.command()(dataset_convert.unpack)
+app.command()(cache.warm)
 
 
 @app.command()

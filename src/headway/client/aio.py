@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from headway.client.transport import EventReader, ServerEvent, error_of, options, unreachable
 from headway.errors import UnreachableError
+from headway.wire.datasets import DatasetVersionView, DiffView, FilesPage
 from headway.wire.evaluations import EvaluationView
 from headway.wire.metrics import MetricSeries, UsageSeries
 from headway.wire.people import Health, Me, ProjectView
 from headway.wire.platform import NodeView, QueueView
-from headway.wire.products import DatasetVersionView, EndpointView, ModelVersionView
+from headway.wire.products import EndpointView, ModelVersionView
 from headway.wire.runs import AttemptView, Bill, CheckpointView, JobView, LogLineView, LogPage, RunView
 
 #: seconds between tries of a stream that broke
@@ -181,15 +182,19 @@ class AsyncClient:
         found: dict[str, Any] = await self.call("GET", self._in(f"evaluations/{evaluation}/report"))
         return found
 
-    @asynccontextmanager
-    async def cell_file(
+    def cell_file(
         self, evaluation: int, cell: int, name: str, *, range: str | None = None
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AbstractAsyncContextManager[httpx.Response]:
         """An output file's answer, open to be read. range: the Range header to ask with."""
         path = self._in(f"evaluations/{evaluation}/cells/{cell}/files/{quote(name)}")
-        headers = {} if range is None else {"Range": range}
+        return self._open(path, {}, {} if range is None else {"Range": range})
+
+    @asynccontextmanager
+    async def _open(
+        self, path: str, params: Mapping[str, str], headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
         try:
-            async with self._http.stream("GET", path, headers=headers) as response:
+            async with self._http.stream("GET", path, params=params, headers=headers) as response:
                 if response.is_error:
                     await response.aread()
                     raise error_of(response)
@@ -199,6 +204,27 @@ class AsyncClient:
 
     async def datasets(self) -> list[DatasetVersionView]:
         return [DatasetVersionView.model_validate(d) for d in await self.call("GET", self._in("datasets"))]
+
+    async def dataset_versions(self, name: str) -> list[DatasetVersionView]:
+        """Oldest first."""
+        found = await self.call("GET", self._in(f"datasets/{quote(name)}/versions"))
+        return [DatasetVersionView.model_validate(d) for d in found]
+
+    async def dataset_files(
+        self, name: str, version: int, *, prefix: str = "", after: str | None = None, limit: int = 100
+    ) -> FilesPage:
+        """The files whose paths begin with `prefix`, in order. after: of the page before."""
+        params = {"prefix": prefix or None, "after": after, "limit": limit}
+        path = self._in(f"datasets/{quote(name)}/versions/{version}/files")
+        return FilesPage.model_validate(await self.call("GET", path, params=params))
+
+    async def dataset_diff(self, name: str, older: int, newer: int) -> DiffView:
+        params = {"older": older, "newer": newer}
+        return DiffView.model_validate(await self.call("GET", self._in(f"datasets/{quote(name)}/diff"), params=params))
+
+    def dataset_file(self, name: str, version: int, path: str) -> AbstractAsyncContextManager[httpx.Response]:
+        """A file's answer, open to be read."""
+        return self._open(self._in(f"datasets/{quote(name)}/versions/{version}/content"), {"path": path}, {})
 
     async def models(self) -> list[ModelVersionView]:
         return [ModelVersionView.model_validate(m) for m in await self.call("GET", self._in("models"))]

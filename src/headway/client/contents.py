@@ -37,11 +37,11 @@ class Version:
         self._project = f"/projects/{project}"
         self._path = f"{self._project}/datasets/{quote(name)}/versions/{version}"
 
-    def rows(self) -> Iterator[Row]:
-        """Path, bytes and SHA-256 of each file, in order."""
+    def rows(self, folder: str = "") -> Iterator[Row]:
+        """Path, bytes and SHA-256 of each file, in order. folder: only those below it, or the file of that path."""
         after: str | None = None
         while True:
-            params = {"after": after, "limit": PAGE_ROWS}
+            params = {"after": after, "limit": PAGE_ROWS, "prefix": folder or None}
             page = FilesPage.model_validate(self._transport.call("GET", f"{self._path}/files", params=params))
             yield from page.files
             after = page.after

@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headway.client import push
+from headway.client import pulling, push
+from headway.client.contents import Version
+from headway.client.pulling import Pulled
 from headway.client.transport import Transport
+from headway.rules.datasets import Row
 from headway.wire.products import DatasetVersionView, FileEntry, KnownAnswer, VerifyView, VersionRequest
 
 
 class Datasets:
     def __init__(self, transport: Transport, project: str) -> None:
         self._transport = transport
+        self._name = project
         self._project = f"/projects/{project}"
 
     def ls(self) -> list[DatasetVersionView]:
@@ -79,6 +83,31 @@ class Datasets:
         path = f"{self._project}/datasets/{name}/versions/{version}/statistics"
         answer = self._transport.call("PUT", path, body={"statistics": statistics})
         return DatasetVersionView.model_validate(answer)
+
+    def files(self, reference: str, folder: str = "") -> Iterator[Row]:
+        """Path, bytes and SHA-256 of each file of `digits@1`, in order; folder: only what lies below it."""
+        found = self.find(reference)
+        return Version(self._transport, self._name, found.name, found.version).rows(folder)
+
+    def cat(self, reference: str, path: str) -> Iterator[bytes]:
+        """The content of one file. Raises NotFoundError."""
+        found = self.find(reference)
+        at = f"{self._project}/datasets/{found.name}/versions/{found.version}/content"
+        return self._transport.pieces(at, params={"path": path})
+
+    def pull(
+        self,
+        reference: str,
+        into: Path,
+        *,
+        path: str = "",
+        force: bool = False,
+        told: Callable[[Pulled], None] = lambda pulled: None,
+    ) -> Pulled:
+        """Copies a version into a folder; what is there already stays. See `client.pulling.pull`."""
+        found = self.find(reference)
+        version = Version(self._transport, self._name, found.name, found.version)
+        return pulling.pull(version, into, path=path, force=force, told=told)
 
     def find(self, reference: str) -> DatasetVersionView:
         """The version that `digits@1` or `digits` (newest) names. Raises NotFoundError."""

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+from headway.client.caches import Caches
 from headway.client.checkpoints import Checkpoints
 from headway.client.datasets import Datasets
 from headway.client.endpoints import Endpoints
@@ -79,6 +80,10 @@ class Client:
     @cached_property
     def datasets(self) -> Datasets:
         return Datasets(self.transport, self.project)
+
+    @cached_property
+    def caches(self) -> Caches:
+        return Caches(self.transport, self.project)
 
     @cached_property
     def evaluations(self) -> Evaluations:

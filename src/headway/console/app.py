@@ -19,14 +19,15 @@ def create_app(api_url: str, storage_folder: Path | None = None) -> Any:
     """The application; one for each process, as NiceGUI has it.
 
     api_url: of the api, e.g. http://127.0.0.1:8401. storage_folder: sessions and the key that signs their cookies,
-    readable by the owner alone; default HOME/console. Raises RefusedError when it cannot be written.
+    readable by the owner alone; default HOME/console. What browsers upload lies beside it, in `uploads`. Raises
+    RefusedError when it cannot be written.
     """
     folder = storage_folder or config.load().settings.home / "console"
     from fastapi import FastAPI
     from nicegui import app as nicegui_app
     from nicegui import core, storage, ui
 
-    from headway.console import pages, session
+    from headway.console import dataset_pages, pages, session
     from headway.console.guard import Guard
 
     try:
@@ -42,6 +43,7 @@ def create_app(api_url: str, storage_folder: Path | None = None) -> Any:
     # its line for each WebSocket has the page's number in it, which is nobody else's business
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     pages.register(api_url)
+    dataset_pages.register(api_url, folder.parent / "uploads")
     outer = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     ui.run_with(
         outer,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from nicegui import ui
 
 from headway.console.session import THEMES, Session
@@ -91,13 +93,33 @@ class LiveSign:
             self._element.classes(replace=f"hw-live hw-is-{key}")
 
 
-def header(session: Session, t: Texts, projects: list[str], project: str, *, skip: str = "runs") -> LiveSign:
-    """The bar on top: name, project, sign of life, language, theme, user. skip: id of what keyboards skip to."""
+def _addresses(project: str) -> dict[str, str]:
+    """Of the pages that a project has, by their word."""
+    return {"runs": "/", "datasets": f"/projects/{quote(project, safe='')}/datasets"}
+
+
+def _pages(t: Texts, project: str, here: str) -> None:
+    with ui.element("nav").classes("hw-nav") as nav:
+        nav.props["aria-label"] = t("nav")
+        for word, address in _addresses(project).items():
+            link = text("a", t(f"nav_{word}"))
+            link.props["href"] = address
+            if word == here:
+                link.props["aria-current"] = "page"
+
+
+def header(
+    session: Session, t: Texts, projects: list[str], project: str, *, skip: str = "runs", word: str = "runs"
+) -> LiveSign:
+    """The bar on top: name, project, pages, sign of life, language, theme, user.
+
+    skip: id of what keyboards skip to; word: which of the pages this one belongs to.
+    """
 
     def choose(chosen: str) -> None:
         if chosen in projects:
             session.prefer("project", chosen)
-            ui.navigate.to("/")
+            ui.navigate.to("/" if word == "runs" else _addresses(chosen)[word])
 
     text("a", t("skip" if skip == "runs" else f"skip_to_{skip}"), "hw-skip", props=f'href="#{skip}"')
     with ui.element("header").classes("hw-header"):
@@ -112,6 +134,8 @@ def header(session: Session, t: Texts, projects: list[str], project: str, *, ski
             select.on("change", lambda e: choose(str(e.args)), js_handler="(e) => emit(e.target.value)")
         elif project:
             text("span", project, "hw-project").props["title"] = t("project")
+        if project:
+            _pages(t, project, word)
         live = LiveSign(t)
         ui.element("span").classes("hw-space")
         language_button(session, t)

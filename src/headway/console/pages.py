@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, quote
 
 from nicegui import app, ui
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from headway.client.aio import AsyncClient
 from headway.console import downloads, frame, outputs
@@ -16,6 +16,7 @@ from headway.console.board import Board
 from headway.console.evaluation import EvaluationPage, assets_path
 from headway.console.session import Session, who
 from headway.console.texts import Texts
+from headway.console.visitors import EXPIRED, projects_of, to, visitor_of
 from headway.errors import HeadwayError, UnauthorizedError
 from headway.report.page import ASSETS
 from headway.wire.people import Me
@@ -23,7 +24,6 @@ from headway.wire.people import Me
 _log = logging.getLogger("headway.console")
 #: bytes of a sign-in form
 _LARGEST_FORM = 4096
-_EXPIRED = "/login?error=expired"
 _ERRORS = ("token", "empty", "away", "expired")
 
 
@@ -36,7 +36,7 @@ def register(api_url: str) -> None:
     async def login(request: Request, error: str = "") -> Response | None:
         session = Session(request)
         if session.token and not error:
-            return _to("/")
+            return to("/")
         _login_page(session, error if error in _ERRORS else "")
         return None
 
@@ -44,28 +44,28 @@ def register(api_url: str) -> None:
     async def sign_in(request: Request) -> Response:
         token = await _form_value(request, "token")
         if not token:
-            return _to("/login?error=empty")
+            return to("/login?error=empty")
         try:
             me = await who(api_url, token)
         except UnauthorizedError:
-            return _to("/login?error=token")
+            return to("/login?error=token")
         except HeadwayError as error:
             _log.warning("sign-in: %s", error)
-            return _to("/login?error=away")
+            return to("/login?error=away")
         await Session(request).sign_in(me, token)
-        return _to("/")
+        return to("/")
 
     @app.post("/logout")
     async def sign_out(request: Request) -> Response:
         await Session(request).sign_out()
-        return _to("/login")
+        return to("/login")
 
     _register_downloads(api_url)
 
     @ui.page("/", title="headway")
     async def first(request: Request, run: str = "") -> Response | None:
         session = Session(request)
-        visitor = await _visitor(api_url, session)
+        visitor = await visitor_of(api_url, session)
         if isinstance(visitor, Response):
             return visitor
         _board_page(api_url, session, *visitor, int(run) if run.isdecimal() and len(run) < 18 else 0)
@@ -74,29 +74,13 @@ def register(api_url: str) -> None:
     @ui.page("/projects/{project}/evaluations/{number}", title="headway")
     async def evaluation(request: Request, project: str, number: int) -> Response | None:
         session = Session(request)
-        visitor = await _visitor(api_url, session)
+        visitor = await visitor_of(api_url, session)
         if isinstance(visitor, Response):
             return visitor
         _evaluation_page(api_url, session, *visitor, project, number, assets)
         return None
 
     _register_outputs(api_url)
-
-
-async def _visitor(api_url: str, session: Session) -> tuple[str, Me | None] | Response:
-    """The session's token and whose it is (None while the api is away); to the sign-in when nobody is signed in."""
-    token = session.token
-    if token is None:
-        had = bool(session.user)
-        session.forget()
-        return _to(_EXPIRED if had else "/login")
-    try:
-        return token, await who(api_url, token)
-    except UnauthorizedError:
-        session.forget()
-        return _to(_EXPIRED)
-    except HeadwayError:
-        return token, None
 
 
 def _register_downloads(api_url: str) -> None:
@@ -119,21 +103,17 @@ def _register_outputs(api_url: str) -> None:
     @app.get(f"{address}/drawing")
     async def drawing(request: Request, project: str, number: int) -> Response:
         asking = client(request, project)
-        return _to(_EXPIRED) if asking is None else await outputs.drawing(asking, request, number)
+        return to(EXPIRED) if asking is None else await outputs.drawing(asking, request, number)
 
     @app.get(f"{address}/cells/{{cell}}/files/{{name:path}}")
     async def file(request: Request, project: str, number: int, cell: int, name: str) -> Response:
         asking = client(request, project)
-        return _to(_EXPIRED) if asking is None else await outputs.file(asking, request, number, cell, name)
+        return to(EXPIRED) if asking is None else await outputs.file(asking, request, number, cell, name)
 
     @app.get(f"{address}/cells/{{cell}}/thumbs/{{name:path}}")
     async def thumb(request: Request, project: str, number: int, cell: int, name: str) -> Response:
         asking = client(request, project)
-        return _to(_EXPIRED) if asking is None else await pictures.picture(asking, request, number, cell, name)
-
-
-def _to(path: str) -> RedirectResponse:
-    return RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
+        return to(EXPIRED) if asking is None else await pictures.picture(asking, request, number, cell, name)
 
 
 async def _form_value(request: Request, name: str) -> str:
@@ -167,20 +147,13 @@ def _login_page(session: Session, error: str) -> None:
             frame.theme_button(session, t)
 
 
-def _projects(session: Session, me: Me | None) -> list[str]:
-    projects = sorted(me.projects) if me else [session.project or "default"]
-    if me and me.is_admin and "default" not in projects:
-        projects.insert(0, "default")
-    return projects
-
-
 def _evaluation_page(
     api_url: str, session: Session, token: str, me: Me | None, project: str, evaluation: int, assets: str
 ) -> None:
     t = Texts(session.language)
     frame.dress(session, t)
     client = AsyncClient(api_url, token, project=quote(project, safe=""))
-    live = frame.header(session, t, _projects(session, me), project, skip="evaluation")
+    live = frame.header(session, t, projects_of(session, me), project, skip="evaluation")
     shown = EvaluationPage(client, t, session.seconds_left, live, evaluation, assets)
     page: Any = ui.context.client
     page.on_connect(shown.start)
@@ -190,7 +163,7 @@ def _evaluation_page(
 def _board_page(api_url: str, session: Session, token: str, me: Me | None, run: int) -> None:
     t = Texts(session.language)
     frame.dress(session, t)
-    projects = _projects(session, me)
+    projects = projects_of(session, me)
     if not projects:
         frame.header(session, t, [], "")
         with ui.element("main").classes("hw-main"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from headway.console.texts import Texts
@@ -82,3 +82,8 @@ def row(run: RunView, texts: Texts, currency: str) -> dict[str, Any]:
 
 def line(view: LogLineView) -> tuple[float, int, str, str]:
     return view.time * 1000, view.rank, view.stream, view.text
+
+
+def when(moment: datetime) -> str:
+    """A time as the server has it, to the minute: 2026-03-01 12:30 UTC."""
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

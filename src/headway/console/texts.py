@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.console.dataset_texts import TEXTS as DATASET_TEXTS
 from headway.report.words import TEXTS as REPORT_TEXTS
 
 #: code -> name in that language
@@ -10,6 +11,7 @@ LANGUAGES = {"en": "English", "zh": "中文"}
 #: key -> (English, Chinese); those of an evaluation, and of a full target, are the report's
 _TEXTS: dict[str, tuple[str, str]] = {
     **REPORT_TEXTS,
+    **DATASET_TEXTS,
     # login
     "login": ("Sign in", "登录"),
     "login_title": ("Sign in to headway", "登录 headway"),
@@ -318,6 +320,10 @@ class Texts:
         """The text, with `{name}` replaced. Raises KeyError for a key that does not exist."""
         text = _TEXTS[key][self._at]
         return text.format(**values) if values else text
+
+    def all(self, *prefixes: str) -> dict[str, str]:
+        """The texts whose keys begin so, by their keys; for what is drawn in the browser."""
+        return {key: text[self._at] for key, text in _TEXTS.items() if key.startswith(prefixes)}
 
     def known(self, prefix: str, code: str | None) -> str:
         """The text `prefix_code`; the code itself where there is none (a newer server's)."""

@@ -19,7 +19,9 @@ from headway.protocol.exits import Cause, Exit
 from headway.protocol.files import AttemptFolder, write_whole
 from headway.protocol.launch import Launch
 from headway.rules import checkpoints, compat, launching
+from headway.rules.datasets import Mode
 from headway.rules.records import Attempt, Checkpoint, Project, Run
+from headway.services import datastores
 from headway.storage.full import from_oserror
 from headway.storage.publish import file_digest
 from headway.store.base import Transaction
@@ -87,6 +89,7 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
     folders = launching.Folders(
         code=str(folder.code),
         data=str(folder.data),
+        index=str(folder.node().path / "data"),
         output=str(output),
         checkpoints=str(folder.checkpoints) if plan["checkpoints"] else "",
         resume_from=_resume_from(desk, tx, run) if plan["checkpoints"] else "",
@@ -100,7 +103,7 @@ def build(desk: Desk, tx: Transaction, run: Run, attempt: Attempt) -> Launch:
     if plan["checkpoints"] and attempt.number == 1 and not (plan["snapshot"] or plan["datasets"] or plan["cells"]):
         plan["wait_for"] = str(folder.checkpoints)
     owned = _owner_environment(desk, tx, run, attempt)
-    nodes, command, platform = _nodes(desk, tx, run, attempt, folders, {**environment, **owned})
+    nodes, command, platform = _nodes(desk, tx, run, attempt, _each(folder, folders, attempt), {**environment, **owned})
     needs_helper = bool(plan["snapshot"] or plan["datasets"] or plan["checkpoints"] or plan["cells"])
     job = run.owner == "job"
     return Launch(
@@ -156,8 +159,16 @@ def waited(run: Run, attempt: Attempt, end: Exit) -> Exit:
     return replace(end, cause=Cause.WAIT_LIMIT, message=text)
 
 
+def _each(folder: AttemptFolder, folders: launching.Folders, attempt: Attempt) -> list[launching.Folders]:
+    """The folders on each node. Several have each their data: one whose disk is full has it elsewhere."""
+    if len(attempt.placement) == 1:
+        return [folders]
+    nodes = [folder.node(index).path for index in range(len(attempt.placement))]
+    return [replace(folders, data=str(node / "files"), index=str(node / "data")) for node in nodes]
+
+
 def _nodes(
-    desk: Desk, tx: Transaction, run: Run, attempt: Attempt, folders: launching.Folders, known: dict[str, str]
+    desk: Desk, tx: Transaction, run: Run, attempt: Attempt, folders: list[launching.Folders], known: dict[str, str]
 ) -> tuple[list[dict[str, Any]], list[str], dict[str, str]]:
     """The launch's nodes, the command, and another platform's variables; what differs on a node is the node's own."""
     notices = {node.name: node.notice for node in tx.runs.nodes()}
@@ -171,7 +182,7 @@ def _nodes(
         node: dict[str, Any] = {"name": place["node"], "address": place.get("address"), "accelerators": own}
         node |= {"notice": notices.get(place["node"]), "notice_grace": grace}
         if platform is not None:
-            facts = launching.facts(run, folders, nodes=hosts, node=index, accelerators=len(own))
+            facts = launching.facts(run, folders[index], nodes=hosts, node=index, accelerators=len(own))
             words, found = compat.command(platform, run.command, facts), compat.variables(platform, facts)
             if index == 0:
                 command, variables = words, found
@@ -179,6 +190,8 @@ def _nodes(
                     Path(path).mkdir(parents=True, exist_ok=True)
             node["environment"] = {k: v for k, v in found.items() if variables.get(k) != v and k not in known}
             node["command"] = words if words != command else None
+        if len(folders) > 1:
+            node["environment"] = {**(node.get("environment") or {}), **launching.data_variables(run, folders[index])}
         nodes.append(node)
     return nodes, command, variables
 
@@ -224,18 +237,6 @@ def _is_there(path: Path, known: Checkpoint) -> bool:
 
 def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, folder: AttemptFolder) -> dict[str, Any]:
     snapshot = tx.runs.snapshot_by_id(run.snapshot_id) if run.snapshot_id is not None else None
-    datasets = []
-    for use in run.datasets:
-        version = tx.products.dataset_version_by_id(int(use["version_id"]))
-        assert version is not None, f"dataset version {use['version_id']} is referred to and not there"
-        datasets.append(
-            {
-                "name": use["dataset"],
-                "version": use["version"],
-                "manifest": f"projects/{project.name}/manifests/{version.digest}.json",
-                "into": str(folder.data / launching.channel(use)),
-            }
-        )
     patterns = run.work.get("checkpoints") if run.owner == "job" else None
     return {
         "root": str(desk.services.root),
@@ -244,7 +245,10 @@ def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, f
         "project_folder": str(home),
         "cache": str(desk.cache),
         "snapshot": {"key": snapshot.path, "into": str(folder.code)} if snapshot else None,
-        "datasets": datasets,
+        "cache_limits": desk.cache_limits,
+        "datasets": [_use(tx, use, project) for use in run.datasets],
+        "stores": [datastores.access(desk.services, tx, project)] if run.datasets else [],
+        "secret_key": str(desk.services.secret_key) if desk.services.secret_key else None,
         "checkpoints": {
             "watch": str(folder.checkpoints),
             "patterns": patterns,
@@ -253,6 +257,22 @@ def _plan(desk: Desk, tx: Transaction, run: Run, project: Project, home: Path, f
         if patterns
         else None,
         "cells": deals.plan(desk, tx, run, folder) if run.owner == "evaluation" else None,
+    }
+
+
+def _use(tx: Transaction, use: dict[str, Any], project: Project) -> dict[str, Any]:
+    """What the helper is told of one of `Run.datasets`. store: which of the plan's stores has it."""
+    version = tx.products.dataset_version_by_id(int(use["version_id"]))
+    assert version is not None, f"dataset version {use['version_id']} is referred to and not there"
+    return {
+        "name": use["dataset"],
+        "version": use["version"],
+        "digest": version.digest,
+        "project": project.name,
+        "mode": use.get("mode") or Mode.CACHE.value,
+        "channel": launching.channel(use),
+        "source": version.source,
+        "store": 0,
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy.exc
 
@@ -52,6 +53,8 @@ class Desk:
     #: URL of the object store and folder of the node's cache, for the helpers of runs
     objects_url: str
     cache: Path
+    #: of the cache: {"bytes": int | None, "high", "low"}; see `storage.cache.limits`
+    cache_limits: dict[str, Any] = field(default_factory=dict)
     lease: Lease | None = None
     #: monotonic time of the lease's last renewal, taken before it was asked for
     renewed: float = field(default_factory=time.monotonic)

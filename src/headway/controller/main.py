@@ -9,6 +9,7 @@ import selectors
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy.exc
 
@@ -37,8 +38,16 @@ _FAULT_PAUSE = 1.0
 class Controller:
     """Leads when it can. `start` returns at once; `stop` ends the threads and lets another lead."""
 
-    def __init__(self, services: Services, engine: Engine, *, objects_url: str, cache: Path) -> None:
-        self.desk = Desk(services, engine, objects_url, cache)
+    def __init__(
+        self,
+        services: Services,
+        engine: Engine,
+        *,
+        objects_url: str,
+        cache: Path,
+        cache_limits: dict[str, Any] | None = None,
+    ) -> None:
+        self.desk = Desk(services, engine, objects_url, cache, cache_limits or {})
         self._holder = _holder()
         self._stop = threading.Event()
         self._listener: hints.Listener | None = None

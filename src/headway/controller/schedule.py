@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from headway.controller import launches
 from headway.controller.loop import Desk, Loop
 from headway.engines.base import Presence
+from headway.errors import HeadwayError
 from headway.protocol.exits import Cause
 from headway.protocol.launch import Launch
 from headway.rules import prices
@@ -229,6 +230,8 @@ class Schedule(Loop):
             return replace(start, stopped=True)
         try:
             return replace(start, launch=launches.build(self.desk, tx, run, attempt))
+        except HeadwayError as error:
+            return replace(start, refused=str(error))
         except (OSError, ValueError, LookupError, TypeError, AssertionError) as error:
             return self._failed(start, error)
 

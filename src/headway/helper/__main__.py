@@ -20,11 +20,13 @@ from headway.protocol.files import AttemptFolder, read_json
 if TYPE_CHECKING:
     from headway.helper.cells import Cells
     from headway.helper.checkpoints import Checkpoints
+    from headway.helper.data import Data
     from headway.helper.tensorboard import Summaries
 
 
 def main() -> int:
     voice, runner = Voice(), os.getppid()
+    data: Data | None = None
     checkpoints: Checkpoints | None = None
     cells: Cells | None = None
     summaries: Summaries | None = None
@@ -32,7 +34,7 @@ def main() -> int:
         folder = Path(sys.argv[1])
         launch = read_json(AttemptFolder(folder).launch)
         plan = launch["plan"]
-        prepare(plan, voice)
+        data = prepare(plan, launch, folder, voice)
         # CHECKPOINT_PATH is one folder for all nodes: the first one's helper looks after it
         if plan.get("checkpoints") and os.environ.get(names.NODE_RANK, "0") == "0":
             from headway.helper.checkpoints import Checkpoints
@@ -60,6 +62,8 @@ def main() -> int:
         summaries.finish()
     if checkpoints:
         checkpoints.finish()
+    if data:
+        data.finish()
     return 0
 
 

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.helper.voice import Voice
 
+if TYPE_CHECKING:
+    from headway.helper.data import Data
 
-def prepare(plan: dict[str, Any], voice: Voice) -> None:
-    """Unpacks the plan's snapshot and links its datasets from the node's cache. Raises whatever hinders that."""
-    if not plan.get("snapshot") and not plan.get("datasets"):
-        return
-    from headway.storage.objects import open_objects
 
-    store = open_objects(plan["objects"])
+def prepare(plan: dict[str, Any], launch: dict[str, Any], attempt: Path, voice: Voice) -> Data | None:
+    """Unpacks the plan's snapshot and puts its datasets in place. Raises whatever hinders that.
+
+    What is returned has to be told when the run has ended.
+    """
     if snapshot := plan.get("snapshot"):
         from headway.storage import snapshots
+        from headway.storage.objects import open_objects
 
-        snapshots.unpack(store, snapshot["key"], Path(snapshot["into"]))
+        snapshots.unpack(open_objects(plan["objects"]), snapshot["key"], Path(snapshot["into"]))
         voice.log(f"code {snapshot['key'].rpartition('/')[2][:12]} is unpacked")
-    for dataset in plan.get("datasets") or []:
-        from headway.storage import datasets
+    if not plan.get("datasets"):
+        return None
+    from headway.helper.data import Data
 
-        began = time.monotonic()
-        folder = datasets.materialise(store, dataset["manifest"], Path(plan["cache"]))
-        link(folder, Path(dataset["into"]))
-        voice.log(f"data {dataset['name']}@{dataset['version']} is ready after {time.monotonic() - began:.2f} s")
-
-
-def link(folder: Path, into: Path) -> None:
-    """Makes `into` a symbolic link to `folder`, at once, in place of another link or an empty folder."""
-    into.parent.mkdir(parents=True, exist_ok=True)
-    if into.is_dir() and not into.is_symlink():
-        # another node of the gang may be at it too
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            into.rmdir()
-    temporary = into.with_name(f".{into.name}.{os.getpid()}.{os.urandom(3).hex()}.tmp")
-    temporary.symlink_to(folder)
-    os.replace(temporary, into)
+    data = Data(plan, launch, attempt, voice)
+    data.prepare()
+    return data
 
 
 def reason(error: BaseException) -> str:

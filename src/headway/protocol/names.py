@@ -10,6 +10,10 @@ ATTEMPT = "HEADWAY_ATTEMPT"
 ATTEMPT_PATH = "HEADWAY_ATTEMPT_PATH"
 #: folder (or, for several datasets, parent of folders) with the run's data, read only
 DATA_PATH = "DATA_PATH"
+#: folder with what `headway.data` needs, a folder for each channel: see `helper.streams`
+DATA_INDEX = "HEADWAY_DATA"
+#: "1": packs of data in mode stream are fetched into the node's cache before the start
+WARM = "HEADWAY_WARM"
 #: folder for whatever the run leaves; kept over attempts
 OUTPUT_PATH = "OUTPUT_PATH"
 #: folder where the script saves checkpoints; what appears there is checked and published

@@ -69,7 +69,10 @@ def case_digest(case: Mapping[str, Any]) -> str:
 
 def common_digest(plan: Mapping[str, Any], code: str) -> str:
     """Of what all cells share. code: digest of the code, of which `plan["code"]` may name the part that counts."""
-    return _sha256(_ENCODE([plan.get("code") or code, *(plan.get(name) for name in COMMON)]))
+    # the same files give the same outputs, however they come
+    uses = [{k: v for k, v in use.items() if k != "mode"} for use in plan.get("datasets") or []]
+    shared = {**plan, "datasets": uses} if uses else plan
+    return _sha256(_ENCODE([plan.get("code") or code, *(shared.get(name) for name in COMMON)]))
 
 
 def key(common: str, checkpoint_sha256: str, case: str) -> str:

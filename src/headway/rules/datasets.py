@@ -25,6 +25,7 @@ PAGE_ROWS = 10_000
 NAME_BYTES, PATH_BYTES, DEPTH = 255, 3072, 200
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -136,5 +137,10 @@ def digest(rows: Iterable[Row]) -> str:
 
 def lines(rows: Iterable[Row]) -> Iterator[bytes]:
     """What is digested: each row as a line of compact JSON, ["a/b.png",20000,"9f86..."]."""
-    for path, size, sha256 in rows:
-        yield json.dumps([path, size, sha256], separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    for row in rows:
+        yield line(*row)
+
+
+def line(path: str, size: int, sha256: str) -> bytes:
+    """One row as it is digested."""
+    return f'[{_quoted(path)},{size},"{sha256}"]\n'.encode()

@@ -36,7 +36,7 @@ from headway.rules.units import parse_duration, parse_range
 
 POLICIES = ("side_by_side", "spare", "after_training")
 #: other words for a key: those of the API, and those that people try
-ALIASES = {"datasets": "data", "job": "jobs", "timeout": "cell_timeout", "env": "environment"}
+ALIASES = {"datasets": "data", "dataset": "data", "job": "jobs", "timeout": "cell_timeout", "env": "environment"}
 
 _ENTRY = re.compile(r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$")
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")

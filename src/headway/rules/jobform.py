@@ -18,6 +18,7 @@ from headway.rules.units import parse_duration, parse_range, parse_size
 ALIASES = {
     "memory_bytes": "memory",
     "datasets": "data",
+    "dataset": "data",
     "metric_patterns": "metrics",
     "keep": "retention",
     "gpus": "accelerators",

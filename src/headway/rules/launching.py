@@ -26,6 +26,8 @@ class Folders:
     #: parent of one folder a dataset
     data: str
     output: str
+    #: what `headway.data` needs; "" where nothing is told of it
+    index: str = ""
     #: "" where checkpoints are not looked for
     checkpoints: str = ""
     #: the newest valid checkpoint; "" where there is none
@@ -90,13 +92,21 @@ def environment(
         "HEADWAY_PROJECT": project,
         "OMP_NUM_THREADS": run.environment.get("OMP_NUM_THREADS", str(max(1, int(run.cpus // run.processes)))),
     }
-    if into := list(inputs(run, folders).values()):
-        found[names.DATA_PATH] = into[0] if len(into) == 1 else folders.data
+    found |= data_variables(run, folders)
     if folders.checkpoints:
         found[names.CHECKPOINT_PATH] = folders.checkpoints
         if folders.resume_from:
             found[names.RESUME_FROM] = folders.resume_from
     return found
+
+
+def data_variables(run: Run, folders: Folders) -> dict[str, str]:
+    """Where the run's data is; nothing for one without."""
+    into = list(inputs(run, folders).values())
+    if not into:
+        return {}
+    found = {names.DATA_PATH: into[0] if len(into) == 1 else folders.data}
+    return {**found, names.DATA_INDEX: folders.index} if folders.index else found
 
 
 def text(value: Any) -> str:

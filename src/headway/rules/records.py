@@ -17,6 +17,8 @@ from headway.rules.states import (
     EndpointState,
     EvaluationState,
     NodeState,
+    ObjectState,
+    PushState,
     RunState,
     VersionState,
 )
@@ -58,6 +60,30 @@ class Project:
     weight: float = 1.0
     #: most that its runs may occupy together: any of "cpus", "memory_bytes", "accelerators", "nodes", "runs"
     limits: Json = field(default_factory=dict)
+    #: URL that its data lies under; None: the platform's own objects
+    storage: str | None = None
+    #: credentials, endpoint and region of that URL
+    connection_id: int | None = None
+    #: that its data may lie in; []: any
+    regions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """How an object store is reached, and with whose rights."""
+
+    id: int
+    name: str
+    #: "s3", "oss", "obs", "gcs" or "azure"
+    kind: str
+    endpoint: str
+    region: str
+    options: Json
+    #: encrypted JSON (Fernet)
+    secret: str
+    created_by: int
+    created_at: float
+    changed_at: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,6 +300,8 @@ class Dataset:
     project_id: int
     name: str
     created_at: float
+    #: the highest that a version of it was ever given: none is given twice
+    numbers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +318,59 @@ class DatasetVersion:
     source: str
     created_by: int
     created_at: float
+    #: versions that it came after: ["digits@1"]
+    parents: list[str] = field(default_factory=list)
+    #: what its push had to send
+    sent_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredObject:
+    """An object of the project's data, known before it is written and until it is removed."""
+
+    id: int
+    project_id: int
+    #: "pack", "part", "manifest" or "version"; see `storage.layout`
+    kind: str
+    #: its SHA-256, the manifest's digest, or "<dataset>/<version>"
+    name: str
+    bytes: int
+    #: contents of a pack
+    files: int
+    state: ObjectState
+    created_at: float
+    #: when a push last counted on it: who removes it must find this unchanged
+    touched_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A content that the project holds: in a pack, or as a large file in parts."""
+
+    project_id: int
+    #: 32 bytes
+    sha256: bytes
+    bytes: int
+    pack_id: int | None
+    offset: int | None
+    #: ids of the parts' rows, in order
+    parts: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Push:
+    id: int
+    project_id: int
+    #: dataset
+    name: str
+    source: str
+    created_by: int
+    created_at: float
+    touched_at: float
+    state: PushState
+    #: that it became
+    version_id: int | None
+    sent_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)

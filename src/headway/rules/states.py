@@ -77,6 +77,21 @@ class VersionState(str, Enum):
     INVALID = "invalid"
 
 
+class ObjectState(str, Enum):
+    """Objects of a project's data."""
+
+    #: may be written now; nothing counts on it
+    ARRIVING = "arriving"
+    HERE = "here"
+    #: is being removed: nothing may be registered under its name before that is done
+    REMOVING = "removing"
+
+
+class PushState(str, Enum):
+    OPEN = "open"
+    PUBLISHED = "published"
+
+
 class EndpointState(str, Enum):
     #: replicas are on their way
     STARTING = "starting"

@@ -30,6 +30,12 @@ class Services:
     currency: str = "USD"
     #: what specs cost on the spot market
     prices: Prices = field(default_factory=NoPrices)
+    #: the URL of `objects`, as nodes open it
+    objects_url: str = ""
+    #: file with the key that opens connections' secrets; None: there are none
+    secret_key: Path | None = None
+    #: where the platform's own folders lie; "" is not known
+    region: str = ""
     #: seconds since the epoch
     clock: Callable[[], float] = time.time
 

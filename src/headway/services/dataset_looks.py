@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from headway.errors import NotFoundError
 from headway.rules.access import Action, Caller
-from headway.rules.datasets import PAGE_ROWS, order
-from headway.rules.records import DatasetVersion
-from headway.services import access, requests
+from headway.services import data
 from headway.services.context import Services
-from headway.storage import datasets as storage
+from headway.storage import layout
+from headway.storage.manifests import Placed
+from headway.storage.objects import ObjectStore
 from headway.wire.datasets import FilesPage, PlacedRow, PlacesPage
-
-_BLOCK = 8 << 20
 
 
 @dataclass(frozen=True)
 class Content:
-    """Bytes in the store; how many."""
+    """Bytes in the store."""
 
     size: int
     #: (first, count) -> these bytes, all of them there, in blocks
@@ -30,65 +29,82 @@ def files(
     ctx: Services, caller: Caller, project: str, name: str, version: int, *, prefix: str, after: str | None, limit: int
 ) -> FilesPage:
     """The files below the folder, or under the path, `prefix` ("": all) that come behind `after`, at most `limit`."""
+    manifest = data.manifest(data.version(ctx, caller, project, name, version))
     below = prefix.rstrip("/")
-    found = [
-        row
-        for row in _rows(ctx, caller, project, name, version)
-        if (not below or row.path == below or row.path.startswith(below + "/"))
-        and (after is None or order(row.path) > order(after))
-    ]
+    found = list(
+        islice(_below(manifest.since(below if after is None else after, after=after is not None), below), limit + 1)
+    )
     page = found[:limit]
     return FilesPage(
         files=[(row.path, row.bytes, row.sha256) for row in page], after=page[-1].path if len(found) > limit else None
     )
 
 
+def _below(rows: Iterator[Placed], folder: str) -> Iterator[Placed]:
+    """In order a folder's files stand together, right behind a file of its name."""
+    reached = not folder
+    for row in rows:
+        if not folder or row.path == folder or row.path.startswith(folder + "/"):
+            reached = True
+            yield row
+        elif reached or row.path.split("/") > folder.split("/"):
+            return
+
+
 def places(ctx: Services, caller: Caller, project: str, name: str, version: int, page: int) -> PlacesPage:
-    """A page of `PAGE_ROWS` files with the places of their contents. Raises NotFoundError for one behind the last."""
-    rows = _rows(ctx, caller, project, name, version)
-    pages = max(1, -(-len(rows) // PAGE_ROWS))
-    if page >= pages:
-        raise NotFoundError(f"Dataset {name}@{version} has no page {page}.", f"Its last page is {pages - 1}.")
-    return PlacesPage(page=page, pages=pages, rows=rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS])
+    """A page of the manifest with the places of the contents. Raises NotFoundError for one behind the last."""
+    found = data.version(ctx, caller, project, name, version)
+    manifest = data.manifest(found)
+    if page >= manifest.pages:
+        raise NotFoundError(f"Dataset {found} has no page {page}.", f"Its last page is {manifest.pages - 1}.")
+    return PlacesPage(page=page, pages=manifest.pages, rows=[_row(row) for row in manifest.page(page)])
+
+
+def _row(row: Placed) -> PlacedRow:
+    return PlacedRow(
+        path=row.path,
+        bytes=row.bytes,
+        sha256=row.sha256,
+        pack=row.pack,
+        offset=row.offset,
+        parts=list(row.parts) if row.pack is None else None,
+    )
 
 
 def content(ctx: Services, caller: Caller, project: str, name: str, version: int, path: str) -> Content:
     """What the file holds. Raises NotFoundError: the version has no such file."""
-    for row in _rows(ctx, caller, project, name, version):
-        if row.path == path:
-            assert row.pack is not None and row.offset is not None, "all contents lie in packs"
-            return _content(ctx, storage.pack_key(project, row.pack), row.offset, row.bytes)
-    raise NotFoundError(f"Dataset {name}@{version} has no file {path!r}.", "Its files are what `files` lists.")
+    found = data.version(ctx, caller, project, name, version)
+    row = data.manifest(found).find(path)
+    if row is None:
+        raise NotFoundError(f"Dataset {found} has no file {path!r}.", "Its files are what `files` lists.")
+    if row.pack is None:
+        pieces = [(layout.part_key(project, part), 0, size) for part, size in row.parts]
+    else:
+        pieces = [(layout.pack_key(project, row.pack), row.offset or 0, row.bytes)]
+    return _content(found.home.store, pieces)
 
 
-def pack(ctx: Services, caller: Caller, project: str, sha256: str) -> Content:
-    """A whole pack. Raises NotFoundError."""
+def stored(ctx: Services, caller: Caller, project: str, kind: str, sha256: str) -> Content:
+    """A whole pack or part. Raises NotFoundError."""
     with ctx.store.read() as tx:
-        access.project(tx, caller, project, Action.VIEW)
-    size = storage.pack_size(ctx.objects, project, sha256)
+        home = data.home(ctx, tx, caller, project, Action.VIEW)
+    key = layout.keys(project, kind, sha256)[0]
+    size = home.store.head(key)
     if size is None:
-        raise NotFoundError(f"Project {project} has no pack {sha256[:12]}.", "A version's places name those there are.")
-    return _content(ctx, storage.pack_key(project, sha256), 0, size)
+        raise NotFoundError(
+            f"Project {project} has no {kind} {sha256[:12]}.", "A version's places name those there are."
+        )
+    return _content(home.store, [(key, 0, size)])
 
 
-def _content(ctx: Services, key: str, offset: int, size: int) -> Content:
+def _content(store: ObjectStore, pieces: Sequence[tuple[str, int, int]]) -> Content:
+    """pieces: key, first byte, bytes; one after another."""
+
     def read(first: int, count: int) -> Iterator[bytes]:
-        at, end = offset + first, offset + first + count
-        while at < end and (block := ctx.objects.get_range(key, at, min(_BLOCK, end - at))):
-            at += len(block)
-            yield block
+        for key, start, size in pieces:
+            taken = max(0, min(count, size - first))
+            if taken:
+                yield from store.stream(key, start + first, taken)
+            first, count = max(0, first - size), count - taken
 
-    return Content(size, read)
-
-
-def _rows(ctx: Services, caller: Caller, project: str, name: str, version: int) -> list[PlacedRow]:
-    """All files of the version in order."""
-    found = _version(ctx, caller, project, name, version)
-    listed = storage.read_manifest(ctx.objects, project, found.digest)["files"]
-    return sorted((PlacedRow(**row) for row in listed), key=lambda row: order(row.path))
-
-
-def _version(ctx: Services, caller: Caller, project: str, name: str, version: int) -> DatasetVersion:
-    with ctx.store.read() as tx:
-        home = access.project(tx, caller, project, Action.VIEW)
-        return requests.dataset(tx, home, f"{name}@{version}")[1]
+    return Content(sum(size for _, _, size in pieces), read)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
 from headway.errors import NotFoundError, UsageError
 from headway.rules.access import Action, Caller
 from headway.rules.nearest import advice
-from headway.rules.records import Dataset, DatasetVersion, Project
-from headway.services import access, requests
-from headway.services.context import Services, moment
+from headway.rules.records import Project
+from headway.services import access, data, requests
+from headway.services.context import Services
+from headway.services.dataset_views import version_views
 from headway.storage import datasets as storage
+from headway.storage.checking import check_version
+from headway.storage.manifests import open_manifest
 from headway.store.base import ConflictError, Transaction
+from headway.wire.datasets import DatasetVersionView, VerifyView
 from headway.wire.people import NAME
-from headway.wire.products import (
-    DatasetVersionView,
-    FileEntry,
-    KnownAnswer,
-    KnownRequest,
-    PackView,
-    VerifyView,
-    VersionRequest,
-)
+from headway.wire.products import FileEntry, KnownAnswer, KnownRequest, PackView, VersionRequest
 
 #: bytes of one pack; a file that is larger cannot be pushed
 LIMIT = 64 << 30
@@ -58,8 +54,8 @@ def known(ctx: Services, caller: Caller, project: str, request: KnownRequest) ->
 
 
 def _files(ctx: Services, project: str, digest: str) -> list[dict[str, Any]]:
-    files: list[dict[str, Any]] = storage.read_manifest(ctx.objects, project, digest)["files"]
-    return files
+    rows = open_manifest(ctx.objects, project, digest).rows()
+    return [{k: getattr(r, k) for k in ("path", "bytes", "sha256", "pack", "offset")} for r in rows if r.pack]
 
 
 def publish(ctx: Services, caller: Caller, project: str, name: str, request: VersionRequest) -> DatasetVersionView:
@@ -93,7 +89,7 @@ def _insert(
     )
     found = tx.products.dataset_versions(dataset.id)
     if found and found[-1].digest == digest:
-        return _views(tx, dataset, found[-1:])[0]
+        return version_views(tx, dataset.name, found[-1:])[0]
     version = tx.products.add_dataset_version(
         dataset_id=dataset.id,
         version=found[-1].version + 1 if found else 1,
@@ -105,7 +101,7 @@ def _insert(
         created_by=caller.user_id,
         created_at=ctx.clock(),
     )
-    return _views(tx, dataset, [version])[0]
+    return version_views(tx, dataset.name, [version])[0]
 
 
 def listing(ctx: Services, caller: Caller, project: str) -> list[DatasetVersionView]:
@@ -113,7 +109,7 @@ def listing(ctx: Services, caller: Caller, project: str) -> list[DatasetVersionV
     with ctx.store.read() as tx:
         home = access.project(tx, caller, project, Action.VIEW)
         newest = [(d, tx.products.dataset_versions(d.id)[-1:]) for d in tx.products.datasets(home.id)]
-        return [view for dataset, found in newest for view in _views(tx, dataset, found)]
+        return [view for dataset, found in newest for view in version_views(tx, dataset.name, found)]
 
 
 def versions(ctx: Services, caller: Caller, project: str, name: str) -> list[DatasetVersionView]:
@@ -124,7 +120,7 @@ def versions(ctx: Services, caller: Caller, project: str, name: str) -> list[Dat
         if dataset is None:
             known = [d.name for d in tx.products.datasets(home.id)]
             raise NotFoundError(f"Project {project} has no dataset {name!r}.", advice(name, known))
-        return _views(tx, dataset, tx.products.dataset_versions(dataset.id))
+        return version_views(tx, dataset.name, tx.products.dataset_versions(dataset.id))
 
 
 def put_statistics(
@@ -135,31 +131,24 @@ def put_statistics(
         home = access.project(tx, caller, project, Action.WORK)
         dataset, found = requests.dataset(tx, home, f"{name}@{version}")
         tx.products.change_dataset_version(found.id, statistics=statistics)
-        return _views(tx, dataset, [replace(found, statistics=statistics)])[0]
+        return version_views(tx, dataset.name, [replace(found, statistics=statistics)])[0]
 
 
-def verify(ctx: Services, caller: Caller, project: str, name: str, version: int) -> VerifyView:
-    """Reads every file of the version. For those who may look: nothing is changed."""
-    with ctx.store.read() as tx:
-        home = access.project(tx, caller, project, Action.VIEW)
-        _, found = requests.dataset(tx, home, f"{name}@{version}")
-    faults = storage.verify_version(ctx.objects, project, found.digest)
-    return VerifyView(name=name, version=version, files=found.files, bytes=found.bytes, faults=faults)
-
-
-def _views(tx: Transaction, dataset: Dataset, found: Sequence[DatasetVersion]) -> list[DatasetVersionView]:
-    names = tx.people.names({v.created_by for v in found})
-    return [
-        DatasetVersionView(
-            name=dataset.name,
-            version=v.version,
-            digest=v.digest,
-            files=v.files,
-            bytes=v.bytes,
-            statistics=v.statistics,
-            source=v.source,
-            created_by=names[v.created_by],
-            created_at=moment(v.created_at),
-        )
-        for v in found
-    ]
+def verify(
+    ctx: Services, caller: Caller, project: str, name: str, version: int, sample: float | None = None
+) -> VerifyView:
+    """Reads the files of the version: all, or a `sample` of 0 to 1. For those who may look: nothing is changed."""
+    found = data.version(ctx, caller, project, name, version)
+    manifest = data.manifest(found)
+    wanted = (lambda: True) if sample is None else (lambda: random.random() < sample)
+    read = check_version(found.home.store, project, manifest, wanted)
+    return VerifyView(
+        name=name,
+        version=version,
+        files=found.version.files,
+        bytes=found.version.bytes,
+        read_files=read.files,
+        read_bytes=read.bytes,
+        faults=read.faults,
+        faulty=read.faulty,
+    )

@@ -107,11 +107,11 @@ def _check_schema(output: OutputRule) -> None:
             raise UsageError(f"outputs.{output.name}: schema is no JSON schema: {error}", "Correct it.") from None
 
 
-def resolve(tx: Transaction, home: Project, request: EvaluationRequest) -> Resolved:
+def resolve(ctx: Services, tx: Transaction, home: Project, request: EvaluationRequest) -> Resolved:
     """Raises NotFoundError (job, checkpoint, snapshot, dataset), UsageError, RefusedError (no_checkpoints)."""
     wanted = list(dict.fromkeys(request.jobs))
     code = requests.snapshot(tx, home, request.snapshot)
-    plan = _plan(tx, home, request, code)
+    plan = _plan(ctx, tx, home, request, code)
     rows = choose(tx, home, request, wanted)
     return Resolved(plan, code, wanted, rows, {"name": request.name, "target": request.target})
 
@@ -152,7 +152,7 @@ def _nothing(wanted: Sequence[int], found: Sequence[Checkpoint]) -> RefusedError
     return RefusedError(f"{what} no valid checkpoint.", "Wait until there is one, or follow.", code="no_checkpoints")
 
 
-def _plan(tx: Transaction, home: Project, request: EvaluationRequest, code: Snapshot) -> dict[str, Any]:
+def _plan(ctx: Services, tx: Transaction, home: Project, request: EvaluationRequest, code: Snapshot) -> dict[str, Any]:
     spec = requests.spec(tx, request.spec)
     given = {name: getattr(request, name) for name in EvaluationRequest.model_fields if name not in _APART}
     return {
@@ -161,7 +161,7 @@ def _plan(tx: Transaction, home: Project, request: EvaluationRequest, code: Snap
         "outputs": _outputs(request),
         "spec": spec.name,
         "snapshot_id": code.id,
-        "datasets": requests.datasets(tx, home, request.datasets),
+        "datasets": requests.datasets(ctx, tx, home, request.datasets),
         "spot": _spot(request.spot),
     }
 

@@ -62,13 +62,13 @@ def _first_or_made(
         home = access.project(tx, caller, project, Action.WORK)
         if found := _by_key(tx, home, request):
             return view(ctx, tx, found, home.name), False
-        resolved = evaluation_requests.resolve(tx, home, request)
+        resolved = evaluation_requests.resolve(ctx, tx, home, request)
         if found := tx.evaluations.by_digest(home.id, resolved.digest):
             return view(ctx, tx, found, home.name), False
     with ctx.store.begin() as tx:
         home = access.project(tx, caller, project, Action.WORK)
         if evaluation_requests.choose(tx, home, request, resolved.jobs) != resolved.rows:
-            resolved = evaluation_requests.resolve(tx, home, request)
+            resolved = evaluation_requests.resolve(ctx, tx, home, request)
         found = _by_key(tx, home, request) or tx.evaluations.by_digest(home.id, resolved.digest)
         if found is not None:
             return view(ctx, tx, found, home.name), False
@@ -118,7 +118,7 @@ def plan(ctx: Services, caller: Caller, project: str, request: EvaluationRequest
     evaluation_requests.check(ctx, project, request)
     with ctx.store.read() as tx:
         home = access.project(tx, caller, project, Action.VIEW)
-        resolved = evaluation_requests.resolve(tx, home, request)
+        resolved = evaluation_requests.resolve(ctx, tx, home, request)
         same = tx.evaluations.by_digest(home.id, resolved.digest)
         done = tx.evaluations.done_keys(home.id, resolved.keys)
     cells = len(resolved.keys)

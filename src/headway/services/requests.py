@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from headway.errors import NotFoundError, UsageError
-from headway.rules import capacity
+from headway.rules import capacity, regions
+from headway.rules.datasets import Mode, Reference, parse_reference
 from headway.rules.entries import is_entry
 from headway.rules.nearest import advice, unknown
 from headway.rules.records import Dataset, DatasetVersion, Project, Snapshot, Spec
+from headway.services import datastores
+from headway.services.context import Services
 from headway.store.base import Transaction
-from headway.wire.people import NAME
 
 
 def asked(
@@ -61,39 +62,59 @@ def snapshot(tx: Transaction, project: Project, digest: str) -> Snapshot:
 
 
 def dataset(tx: Transaction, project: Project, reference: str) -> tuple[Dataset, DatasetVersion]:
-    """The version that `digits@1`, or `digits` (the newest), names. Raises NotFoundError naming the nearest."""
-    name, at, number = reference.partition("@")
-    found = tx.products.dataset(project.id, name)
+    """The version that `digits@1`, or `digits` (the newest), names.
+
+    Raises UsageError for what is no reference, NotFoundError naming the nearest.
+    """
+    return _version(tx, project, parse_reference(reference))
+
+
+def _version(tx: Transaction, project: Project, asked: Reference) -> tuple[Dataset, DatasetVersion]:
+    found = tx.products.dataset(project.id, asked.name)
     if found is None:
         known = [d.name for d in tx.products.datasets(project.id)]
-        raise NotFoundError(f"Project {project.name} has no dataset {name!r}.", advice(name, known))
+        raise NotFoundError(f"Project {project.name} has no dataset {asked.name!r}.", advice(asked.name, known))
     versions = tx.products.dataset_versions(found.id)
     for version in reversed(versions):
-        if not at or str(version.version) == number:
+        if asked.version in (None, version.version):
             return found, version
     raise NotFoundError(
-        f"Dataset {name} has no version {number!r}.",
+        f"Dataset {asked.name} has no version {asked.version}.",
         f"Its versions: {', '.join(str(v.version) for v in versions)}." if versions else "It has none yet.",
     )
 
 
-def datasets(tx: Transaction, project: Project, references: Sequence[str]) -> list[dict[str, Any]]:
-    """The pinned versions as `Run.datasets` holds them. `train=digits@1` has it in a folder named train."""
+def datasets(ctx: Services, tx: Transaction, project: Project, references: Sequence[str]) -> list[dict[str, Any]]:
+    """The pinned versions as `Run.datasets` holds them.
+
+    `train=digits@1:stream` has it in a folder named train, read by `headway.data`. Raises UsageError, NotFoundError,
+    RefusedError (region) where the project's data may not come to lie.
+    """
     pinned: list[dict[str, Any]] = []
     for reference in references:
-        channel, given, rest = reference.rpartition("=")
-        if given and not re.match(NAME, channel):
-            raise UsageError(
-                f"datasets: {channel!r} is no name of a channel.", "Use lower-case letters, digits, and . _ - inside."
-            )
-        found, version = dataset(tx, project, rest)
-        use = {"dataset": found.name, "version": version.version, "version_id": version.id}
-        pinned.append({**use, "channel": channel} if given and channel != found.name else use)
+        asked = parse_reference(reference)
+        found, version = _version(tx, project, asked)
+        use: dict[str, Any] = {"dataset": found.name, "version": version.version, "version_id": version.id}
+        if asked.channel not in ("", found.name):
+            use["channel"] = asked.channel
+        if asked.mode is not Mode.CACHE:
+            use["mode"] = asked.mode.value
+        pinned.append(use)
     folders = [str(p.get("channel") or p["dataset"]) for p in pinned]
     for name in folders:
         if folders.count(name) > 1:
             raise UsageError(f"Dataset {name} is asked for more than once.", "Name each dataset, or channel, once.")
+    if pinned:
+        datastores.check_region(ctx, tx, project)
+    # what is streamed or read in place comes to lie nowhere
+    if any("mode" not in use for use in pinned):
+        check_cache_region(ctx, project)
     return pinned
+
+
+def check_cache_region(ctx: Services, project: Project) -> None:
+    """Raises RefusedError (region) when the project's data may not lie in the nodes' caches."""
+    regions.require(project.name, project.regions, ctx.region, "the cache of this platform's nodes")
 
 
 def check_words(command: Sequence[str], environment: Mapping[str, str]) -> None:

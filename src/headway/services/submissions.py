@@ -9,6 +9,7 @@ from typing import Any
 from headway.errors import NotFoundError, RefusedError, UsageError
 from headway.rules import jobs as rules
 from headway.rules.access import Action, Caller
+from headway.rules.datasets import Mode, Reference, parse_reference
 from headway.rules.expressions import bounded
 from headway.rules.records import Project, Run, Snapshot, Spec
 from headway.rules.scheduling import shape
@@ -32,7 +33,8 @@ def check(ctx: Services, caller: Caller, project: str, request: JobRequest) -> N
     spot(request)
     rules.check_retry_rules(request.retry_rules)
     rules.check_tags(request.tags)
-    channels = {rules_name(d) for d in request.datasets}
+    used = [parse_reference(d) for d in request.datasets]
+    channels = {d.channel or d.name for d in used}
     rules.check_patterns(request.checkpoints, channels)
     if rules.entry_of(request.command) is None:
         return
@@ -45,12 +47,6 @@ def check(ctx: Services, caller: Caller, project: str, request: JobRequest) -> N
     files = snapshots.files(ctx, code)
     if files is not None:
         rules.check_entry(request.command, files)
-
-
-def rules_name(reference: str) -> str:
-    """Folder of the data that `digits@1` or `train=digits@1` asks for."""
-    channel, given, rest = reference.rpartition("=")
-    return channel if given else rest.partition("@")[0]
 
 
 def spot(request: JobRequest) -> dict[str, Any]:
@@ -91,9 +87,9 @@ def metric_patterns(given: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
 
 
 def values(
-    ctx: Services, tx: Transaction, caller: Caller, home: Project, request: JobRequest
+    ctx: Services, tx: Transaction, caller: Caller, home: Project, request: JobRequest, *, avoid: Sequence[str] = ()
 ) -> tuple[dict[str, Any], Snapshot | None]:
-    """The columns of a new run but its id, and its code. The request has passed `check`."""
+    """The columns of a new run but its id, and its code. The request has passed `check`. avoid: nodes."""
     spec, least = _resources(tx, home, request)
     code = requests.snapshot(tx, home, request.snapshot) if request.snapshot else None
     after, blocked = check_after(tx, home, request.after)
@@ -122,7 +118,7 @@ def values(
         "attempts": 0,
         "losses": 0,
         "snapshot_id": code.id if code else None,
-        "datasets": requests.datasets(tx, home, request.datasets),
+        "datasets": requests.datasets(ctx, tx, home, request.datasets),
         "work": _work(request),
         "key": request.key,
         "submitted_by": caller.user_id,
@@ -142,7 +138,7 @@ def values(
         "blocked": blocked,
         "position": now,
         "queued_at": now,
-        "avoid": [],
+        "avoid": list(avoid),
         "limits": limits(request.limits.model_dump(exclude_none=True)),
         "retry_rules": {cause: rule.model_dump() for cause, rule in request.retry_rules.items()},
         "tags": request.tags,
@@ -160,7 +156,7 @@ def values(
         owner=OWNER,
         billing=request.billing,
         spot=bid,
-        avoid=[],
+        avoid=list(avoid),
         max_duration=request.max_duration,
     )
     return found, code
@@ -300,6 +296,6 @@ def request_of(tx: Transaction, run: Run) -> JobRequest:
 
 
 def reference(use: Mapping[str, Any]) -> str:
-    """`digits@1`, or `train=digits@1` where it has a channel of its own."""
-    pinned = f"{use['dataset']}@{use['version']}"
-    return f"{use['channel']}={pinned}" if use.get("channel") else pinned
+    """As it was asked for, with its version: `digits@1`, `train=digits@1:stream`."""
+    mode = Mode(use.get("mode") or Mode.CACHE)
+    return str(Reference(use["dataset"], int(use["version"]), str(use.get("channel") or ""), mode))

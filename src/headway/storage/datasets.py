@@ -71,11 +71,6 @@ def receive_pack(store: ObjectStore, project: str, body: BinaryIO, sha256: str) 
         return path.stat().st_size
 
 
-def pack_size(store: ObjectStore, project: str, sha256: str) -> int | None:
-    """Bytes of a pack; None when there is none."""
-    return store.head(pack_key(project, sha256))
-
-
 def publish_manifest(
     store: ObjectStore, project: str, files: Iterable[Entry], *, source: str = "", created: float = 0.0
 ) -> str:
@@ -100,32 +95,6 @@ def publish_manifest(
         manifest = {"files": listed, "created": created, "source": source}
         store.put_bytes(key, json.dumps(manifest, ensure_ascii=False).encode())
     return digest
-
-
-def read_manifest(store: ObjectStore, project: str, digest: str) -> dict[str, Any]:
-    """{"files", "created", "source"}. Raises MissingObjectError, or InvalidError when it is not the digest's."""
-    return _manifest(store, manifest_key(project, digest))
-
-
-def verify_version(store: ObjectStore, project: str, digest: str) -> dict[str, str]:
-    """Reads every file of the version; {path: what is wrong with it}, empty when all is right."""
-    try:
-        manifest = read_manifest(store, project, digest)
-    except (MissingObjectError, InvalidError) as error:
-        return {"": f"The manifest cannot be read ({error})."}
-    faults: dict[str, str] = {}
-    for pack, files in _by_pack(manifest["files"]).items():
-        key = pack_key(project, pack)
-        for file in files:
-            try:
-                found = hashlib.sha256()
-                for block in _ranges(store, key, file):
-                    found.update(block)
-                if found.hexdigest() != file["sha256"]:
-                    faults[file["path"]] = "Its content is not what the manifest says."
-            except MissingObjectError:
-                faults[file["path"]] = f"Its pack {pack[:12]} is gone."
-    return faults
 
 
 def materialise(store: ObjectStore, manifest_key: str, cache: Path) -> Path:
@@ -163,6 +132,8 @@ def _index(store: ObjectStore, project: str, pack: str) -> dict[str, Any]:
         index: dict[str, Any] = json.loads(store.get_bytes(pack_key(project, pack).removesuffix("tar") + "json"))
     except MissingObjectError:
         raise UsageError(f"Project {project} has no pack {pack[:12]}.", "Push it first.") from None
+    if "contents" in index:
+        return {sha256: [offset, size] for sha256, offset, size in index["contents"]}
     return index
 
 

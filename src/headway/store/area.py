@@ -43,7 +43,7 @@ class Area:
     def _scalar(self, statement: sa.Executable) -> Any:
         return self._connection.execute(statement).scalar()
 
-    def _insert(self, kind: type[T], table: sa.Table, **values: Any) -> T:
+    def _insert(self, kind: type[T], table: sa.Table, /, **values: Any) -> T:
         """Inserts and returns the row as stored, generated id included."""
         # values apart from the statement: with some 60 columns, binding them into it takes longer than the insert
         result = self._connection.execute(sa.insert(table).returning(table), values)

@@ -18,6 +18,8 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
+from headway.store.connections import Connections
+from headway.store.datasets import Datasets
 from headway.store.endpoints import Endpoints
 from headway.store.evaluations import Evaluations
 from headway.store.leases import LeaseLostError, Leases
@@ -51,6 +53,14 @@ class Transaction:
     @cached_property
     def products(self) -> Products:
         return Products(self.connection)
+
+    @cached_property
+    def connections(self) -> Connections:
+        return Connections(self.connection)
+
+    @cached_property
+    def datasets(self) -> Datasets:
+        return Datasets(self.connection)
 
     @cached_property
     def templates(self) -> Templates:

@@ -27,10 +27,10 @@ class Products(Area):
         )
 
     def add_dataset(self, *, project_id: int, name: str, now: float) -> Dataset:
-        return self._insert(Dataset, datasets, project_id=project_id, name=name, created_at=now)
+        return self._insert(Dataset, datasets, project_id=project_id, name=name, created_at=now, numbers=0)
 
     def add_dataset_version(self, **values: Any) -> DatasetVersion:
-        return self._insert(DatasetVersion, dataset_versions, **values)
+        return self._insert(DatasetVersion, dataset_versions, **{**defaults(DatasetVersion), **values})
 
     def dataset_versions(self, dataset_id: int) -> list[DatasetVersion]:
         """Oldest first."""

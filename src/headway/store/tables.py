@@ -17,6 +17,8 @@ from headway.rules.states import (
     EndpointState,
     EvaluationState,
     NodeState,
+    ObjectState,
+    PushState,
     RunState,
     VersionState,
 )
@@ -87,6 +89,21 @@ tokens = sa.Table(
     _time("revoked_at", nullable=True),
 )
 
+connections = sa.Table(
+    "connections",
+    metadata,
+    _id(),
+    _text("name", unique=True),
+    _text("kind"),
+    _text("endpoint"),
+    _text("region"),
+    _json("options"),
+    _text("secret"),
+    _ref("created_by", "users.id"),
+    _time("created_at"),
+    _time("changed_at"),
+)
+
 projects = sa.Table(
     "projects",
     metadata,
@@ -97,6 +114,9 @@ projects = sa.Table(
     _time("created_at"),
     _number("weight"),
     _json("limits"),
+    _text("storage", nullable=True),
+    _ref("connection_id", "connections.id", nullable=True),
+    _json("regions"),
 )
 
 members = sa.Table(
@@ -280,6 +300,7 @@ datasets = sa.Table(
     _ref("project_id", "projects.id"),
     _text("name"),
     _time("created_at"),
+    _int("numbers"),
     sa.UniqueConstraint("project_id", "name"),
 )
 
@@ -296,7 +317,57 @@ dataset_versions = sa.Table(
     _text("source"),
     _ref("created_by", "users.id"),
     _time("created_at"),
+    _json("parents"),
+    _int("sent_bytes"),
     sa.UniqueConstraint("dataset_id", "version"),
+)
+
+stored_objects = sa.Table(
+    "stored_objects",
+    metadata,
+    _id(),
+    _ref("project_id", "projects.id"),
+    _text("kind"),
+    _text("name"),
+    _int("bytes"),
+    _int("files"),
+    sa.Column("state", _enum(ObjectState), nullable=False),
+    _time("created_at"),
+    _time("touched_at"),
+    sa.UniqueConstraint("project_id", "kind", "name"),
+)
+
+contents = sa.Table(
+    "contents",
+    metadata,
+    sa.Column("project_id", sa.ForeignKey("projects.id"), primary_key=True),
+    sa.Column("sha256", sa.LargeBinary(), primary_key=True),
+    _int("bytes"),
+    _ref("pack_id", "stored_objects.id", nullable=True),
+    _int("offset", nullable=True),
+    _json("parts"),
+    # a row is little more than its key: kept in the index itself
+    sqlite_with_rowid=False,
+)
+# what lies in a pack, when the pack goes
+sa.Index("ix_contents_pack_id", contents.c.pack_id)
+_large_text = sa.text("pack_id IS NULL")
+sa.Index("ix_contents_large", contents.c.project_id, sqlite_where=_large_text, postgresql_where=_large_text)
+
+pushes = sa.Table(
+    "pushes",
+    metadata,
+    _id(),
+    _ref("project_id", "projects.id"),
+    _text("name"),
+    _text("source"),
+    _ref("created_by", "users.id"),
+    _time("created_at"),
+    _time("touched_at"),
+    sa.Column("state", _enum(PushState), nullable=False),
+    _ref("version_id", "dataset_versions.id", nullable=True),
+    _int("sent_bytes"),
+    sa.Index("ix_pushes_project", "project_id", "state"),
 )
 
 evaluations = sa.Table(

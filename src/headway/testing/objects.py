@@ -8,8 +8,11 @@ class TestMyStore(ObjectStoreSuite):
 from __future__ import annotations
 
 import hashlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -47,6 +50,22 @@ class ObjectStoreSuite:
     def test_ranges(self, objects: ObjectStore, start: int, length: int, found: bytes) -> None:
         objects.put_bytes("r", b"0123456789")
         assert objects.get_range("r", start, length) == found
+        assert b"".join(objects.stream("r", start, length)) == found
+
+    def test_a_stream_comes_in_blocks(self, objects: ObjectStore) -> None:
+        content = bytes(range(256)) * 12_000
+        objects.put_bytes("s", content)
+        blocks = list(objects.stream("s"))
+        assert b"".join(blocks) == content
+        assert all(blocks)
+        for start, length in ((5, None), (1_000_000, 1_500_000), (len(content) - 3, 100), (len(content), None)):
+            end = len(content) if length is None else start + length
+            assert b"".join(objects.stream("s", start, length)) == content[start:end]
+
+    def test_a_stream_may_be_left(self, objects: ObjectStore) -> None:
+        objects.put_bytes("s", bytes(3 << 20))
+        assert next(iter(objects.stream("s")))
+        assert objects.get_bytes("s") == bytes(3 << 20)
 
     def test_what_is_missing(self, objects: ObjectStore, tmp_path: Path) -> None:
         objects.put_bytes("a/b", b"x")
@@ -56,6 +75,9 @@ class ObjectStoreSuite:
                 objects.get_bytes(key)
             with pytest.raises(MissingObjectError):
                 objects.get_range(key, 0, 1)
+            for length in (None, 0, 1):
+                with pytest.raises(MissingObjectError):
+                    objects.stream(key, 0, length)
             with pytest.raises(MissingObjectError):
                 objects.fetch(key, tmp_path / "out")
             assert not (tmp_path / "out").exists()
@@ -76,6 +98,28 @@ class ObjectStoreSuite:
         assert list(objects.list("p/one")) == ["p/one/a", "p/one/b", "p/one/deep/c"]
         assert list(objects.list()) == ["p/one/a", "p/one/b", "p/one/deep/c", "p/oneself", "q"]
         assert list(objects.list("nothing")) == []
+
+    def test_details_tell_sizes_and_times(self, objects: ObjectStore) -> None:
+        began = time.time()
+        for number, key in enumerate(("p/one/a", "p/one/deep/b", "p/two/c")):
+            objects.put_bytes(key, bytes(number))
+        found = {s.key: s for s in objects.details("p/one")}
+        assert {k: s.bytes for k, s in found.items()} == {"p/one/a": 0, "p/one/deep/b": 1}
+        # clocks of stores count whole seconds, and are not ours
+        assert all(abs(s.modified - began) < 3600 for s in found.values())
+        assert len(list(objects.details())) == 3
+        assert list(objects.details("nothing")) == []
+
+    def test_signed_urls_give_and_take(self, objects: ObjectStore) -> None:
+        put, get = objects.sign_put("u/new", 600), objects.sign_get("u/new", 600)
+        assert (put is None) == (get is None) == (objects.direct_host is None)
+        if put is None or get is None:
+            return
+        assert urlsplit(put).netloc == objects.direct_host
+        urlopen(Request(put, data=b"0123456789", method="PUT"), timeout=60).close()
+        assert objects.get_bytes("u/new") == b"0123456789"
+        with urlopen(get, timeout=60) as answer:
+            assert answer.read() == b"0123456789"
 
     @pytest.mark.parametrize("key", ["", "/a", "../a", "a/../b", "a//b", "a/.hidden", "./a", "a/", "a b", "ä"])
     def test_what_is_no_key(self, objects: ObjectStore, key: str) -> None:

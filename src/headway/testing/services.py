@@ -11,6 +11,7 @@ from headway.rules.records import Checkpoint, Run, Snapshot
 from headway.rules.states import AttemptState, RunState
 from headway.services import evaluations, first_start
 from headway.services.context import Services
+from headway.storage import secrets
 from headway.storage.objects import open_objects
 from headway.store import migrate
 from headway.store.base import Store
@@ -41,8 +42,11 @@ def open_services(home: Path, store: Store | None = None, clock: Clock | None = 
         root=home / "root",
         objects=open_objects(f"file://{home}/root/objects"),
         hints=home / "hints",
+        objects_url=f"file://{home}/root/objects",
+        secret_key=home / "secret.key",
         clock=clock or Clock(),
     )
+    secrets.ensure_key(home / "secret.key")
     first_start.ensure(ctx, admin_file=home / "admin.token", gateway_file=home / "gateway.token")
     return ctx
 

@@ -100,7 +100,7 @@ def test_an_empty_file_is_there(mixed: Api, admin: httpx.Client) -> None:
         (f"{VERSION}/content", {"path": "top"}, {"Range": "bytes=25600-"}, 416, "25600"),
         (f"{VERSION}/places", {"page": 1}, {}, 404, "no page 1"),
         (f"{VERSION}/files", {"limit": 0}, {}, 422, "limit"),
-        ("/projects/default/datasets/mixed/versions/9/files", {}, {}, 404, "'9'"),
+        ("/projects/default/datasets/mixed/versions/9/files", {}, {}, 404, "no version 9"),
         (f"/projects/default/packs/{'0' * 64}", {}, {}, 404, "no pack"),
         ("/projects/default/packs/xyz", {}, {}, 422, "xyz"),
     ],

@@ -72,6 +72,9 @@ def test_flags_of_gives_the_same_settings_to_another_process(tmp_path: Path) -> 
     [
         (b"root: 5\n", "root 5"),
         (b"cache: [1]\n", "cache"),
+        (b"cache_bytes: much\n", "cache_bytes"),
+        (b"cache_high: 80\n", "cache_high"),
+        (b"cache_low: 0.9\n", "cache_low"),
         (b"node_file: {a: 1}\n", "node_file"),
         (b"\xff\xfe", "UTF-8"),
     ],

@@ -2,46 +2,35 @@ from __future__ import annotations
 
 import hashlib
 import io
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from headway.storage import datasets, snapshots
+from headway.storage import snapshots
 from headway.storage.objects import FolderStore
 
 from .conftest import Helper, Home
+from .versions import make, packed
 
 Start = Callable[..., tuple[Helper, str]]
 
 
-def packed(name: str, content: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        info = tarfile.TarInfo(name)
-        info.size = len(content)
-        archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 def test_code_and_data_are_made_ready_before_prepared(home: Home, helpers: Start) -> None:
     store = FolderStore(home.root / "objects")
-    code = packed("train.py", b"print(1)")
+    code, _ = packed({"train.py": b"print(1)"})
     snapshot = snapshots.receive(store, "p", io.BytesIO(code), hashlib.sha256(code).hexdigest())
-    sha = hashlib.sha256(b"pixels").hexdigest()
-    pack = packed(sha, b"pixels")
-    digest = hashlib.sha256(pack).hexdigest()
-    datasets.receive_pack(store, "p", io.BytesIO(pack), digest)
-    place = {"path": "a/b.png", "bytes": 6, "sha256": sha, "pack": digest, "offset": 512}
-    manifest = datasets.publish_manifest(store, "p", [place], source="", created=0.0)
     folder = home.root / "attempts/1-1"
-    into = {"name": "d", "version": 1, "manifest": datasets.manifest_key("p", manifest), "into": str(folder / "data")}
-    home.plan("1-1", snapshot={"key": snapshot.key, "into": str(folder / "code")}, datasets=[into])
+    home.plan(
+        "1-1",
+        snapshot={"key": snapshot.key, "into": str(folder / "code")},
+        datasets=[make(store, "p", {"a/b.png": b"pixels"})],
+        stores=[{"url": f"file://{store.folder}", "connection": None, "secret": None}],
+    )
     (folder / "code").mkdir()
     for _ in range(2):
         helper, _ = helpers(folder)
         helper.prepared()
         assert (folder / "code/train.py").read_text() == "print(1)"
-        assert (folder / "data").is_symlink() and (folder / "data/a/b.png").read_bytes() == b"pixels"
+        assert (folder / "data/d/a/b.png").read_bytes() == b"pixels"
         assert helper.end() == 0
 
 

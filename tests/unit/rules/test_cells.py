@@ -56,7 +56,15 @@ def test_tags_change_no_digest_and_everything_else_does() -> None:
 
 @pytest.mark.parametrize("name", cells.COMMON)
 def test_what_all_cells_depend_on_is_in_every_key(name: str) -> None:
-    assert cells.common_digest({**PLAN, name: "other"}, "code") != cells.common_digest(PLAN, "code")
+    other = [{"dataset": "d", "version": 1}] if name == "datasets" else "other"
+    assert cells.common_digest({**PLAN, name: other}, "code") != cells.common_digest(PLAN, "code")
+
+
+def test_how_data_comes_changes_no_key() -> None:
+    plain, streamed = (
+        {**PLAN, "datasets": [{"dataset": "d", "version": 1, **how}]} for how in ({}, {"mode": "stream"})
+    )
+    assert cells.common_digest(plain, "code") == cells.common_digest(streamed, "code")
 
 
 def test_the_part_of_the_code_that_counts_may_be_named() -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from headway.errors import UsageError
 from headway.storage import datasets, snapshots
+from headway.storage.checking import check_version
+from headway.storage.manifests import open_manifest
 from headway.storage.objects import FolderStore, MissingObjectError
 from headway.storage.verify import InvalidError
 
@@ -107,7 +109,6 @@ def push(store: FolderStore) -> tuple[str, list[dict[str, Any]]]:
     pack = tar(*(entry(name, content) for name, content in contents.items()))
     digest = hashlib.sha256(pack).hexdigest()
     assert datasets.receive_pack(store, "p", io.BytesIO(pack), digest) == len(pack)
-    assert datasets.pack_size(store, "p", digest) == len(pack)
     with tarfile.open(fileobj=io.BytesIO(pack)) as archive:
         places = {m.name: m.offset_data for m in archive.getmembers()}
     listed = []
@@ -143,18 +144,19 @@ def test_a_cached_file_that_was_written_to_is_fetched_anew(store: FolderStore, t
 
 def test_a_damaged_pack_is_found(store: FolderStore, tmp_path: Path) -> None:
     digest, listed = push(store)
-    assert datasets.verify_version(store, "p", digest) == {}
+    manifest = open_manifest(store, "p", digest)
+    assert check_version(store, "p", manifest).faults == {}
     path = store.local(datasets.pack_key("p", listed[0]["pack"]))
     assert path
     content = bytearray(path.read_bytes())
     content[listed[1]["offset"]] ^= 1
     path.write_bytes(content)
-    assert list(datasets.verify_version(store, "p", digest)) == ["train/1/b.png"]
+    assert list(check_version(store, "p", manifest).faults) == ["train/1/b.png"]
     with pytest.raises(InvalidError, match="other bytes"):
         datasets.materialise(store, datasets.manifest_key("p", digest), tmp_path / "cache")
     assert not (tmp_path / "cache/datasets" / digest).exists()
     path.unlink()
-    assert len(datasets.verify_version(store, "p", digest)) == 3
+    assert check_version(store, "p", manifest).faulty == 4
 
 
 def test_a_manifest_is_believed_only_where_the_pack_agrees(store: FolderStore) -> None:

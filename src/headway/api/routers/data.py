@@ -13,15 +13,16 @@ from headway.api.ranges import ranged
 from headway.api.uploads import received
 from headway.rules.datasets import PAGE_ROWS
 from headway.services import dataset_looks, datasets, snapshots
-from headway.wire.datasets import FilesPage, PlacesPage, StatisticsRequest
-from headway.wire.products import (
+from headway.storage import layout
+from headway.wire.datasets import (
     DatasetVersionView,
-    KnownAnswer,
-    KnownRequest,
-    PackView,
+    FilesPage,
+    PlacesPage,
+    StatisticsRequest,
+    VerifyRequest,
     VerifyView,
-    VersionRequest,
 )
+from headway.wire.products import KnownAnswer, KnownRequest, PackView, VersionRequest
 from headway.wire.runs import SnapshotView
 
 router = APIRouter(prefix="/projects/{project}", tags=["data"])
@@ -90,9 +91,11 @@ def versions(ctx: Ctx, who: Who, project: str, name: str) -> list[DatasetVersion
 
 
 @router.post("/datasets/{name}/versions/{version}/verify")
-def verify(ctx: Ctx, who: Who, project: str, name: str, version: int) -> VerifyView:
-    """Reads every file of a version and compares it with the manifest."""
-    return datasets.verify(ctx, who, project, name, version)
+def verify(
+    ctx: Ctx, who: Who, project: str, name: str, version: int, request: VerifyRequest | None = None
+) -> VerifyView:
+    """Reads the files of a version, all or a sample, and compares them with the manifest."""
+    return datasets.verify(ctx, who, project, name, version, request.sample if request else None)
 
 
 @router.put("/datasets/{name}/versions/{version}/statistics")
@@ -136,5 +139,12 @@ def content(ctx: Ctx, who: Who, project: str, name: str, version: int, path: str
 @router.get("/packs/{sha256}", response_class=StreamingResponse, responses=_BYTES)
 def get_pack(ctx: Ctx, who: Who, project: str, sha256: Sha256, range: Range = None) -> Response:
     """A pack, or a range of it."""
-    found = dataset_looks.pack(ctx, who, project, sha256)
+    found = dataset_looks.stored(ctx, who, project, layout.PACK, sha256)
+    return ranged(range, found.size, found.read)
+
+
+@router.get("/parts/{sha256}", response_class=StreamingResponse, responses=_BYTES)
+def get_part(ctx: Ctx, who: Who, project: str, sha256: Sha256, range: Range = None) -> Response:
+    """A part of a large file, or a range of it."""
+    found = dataset_looks.stored(ctx, who, project, layout.PART, sha256)
     return ranged(range, found.size, found.read)

@@ -95,3 +95,14 @@ class EvaluationView(Element, component="evaluation.js"):
         """What is shown is no longer what is so."""
         self.props["changes"] = int(self.props["changes"]) + 1
         self.update()
+
+
+class Upload(Element, component="upload.js"):
+    """A folder or files that the browser sends by itself, to the addresses of `headway.console.uploads`."""
+
+    def __init__(self, texts: Texts, *, project: str, dataset: str) -> None:
+        """dataset: the name to begin with; empty: the folder's."""
+        super().__init__()
+        self.props["texts"] = texts.all("up_", "seconds", "minutes", "hours", "do_cancel")
+        self.props["language"] = texts.tag
+        self.props.update(project=project, dataset=dataset)
