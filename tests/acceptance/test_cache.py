@@ -121,7 +121,7 @@ def test_a_cache_is_warmed_looked_at_and_cleared(small: Server, tmp_path: Path) 
         assert f"{FILES} files" in log and "0 (0 B) were fetched" in log
         found = json.loads(small.cli("cache", "ls", "--json").stdout)
         assert {"a", "b"} >= {c["node"] for c in found} and max(c["hit_rate"] for c in found) > 0
-        assert "evicted" in small.cli("cache", "ls").stdout
+        assert "EVICTED" in small.cli("cache", "ls").stdout
         assert small.cli("cache", "verify").returncode == 0
         assert json.loads(small.cli("cache", "clear", "--json").stdout)["bytes"] == FILES * 20_480
         assert os.listdir(small.home / "cache/units") == []

@@ -37,7 +37,7 @@ def use(ctx: Services, caller: Caller, project: str, request: StorageRequest) ->
             if tx.connections.has_versions(found.id):
                 raise RefusedError(
                     f"Project {project} has versions of datasets in the store it has.",
-                    "Remove them first (`headway dataset rm`), or use another project.",
+                    "Use another project for the other store.",
                     code="in_use",
                 )
             datastores.of(ctx, tx, changed)  # one that cannot be opened is refused here, not at the first push

@@ -58,6 +58,15 @@ BODIES: dict[str, Any] = {
     "/projects/{project}/datasets/{name}/versions": {
         "files": [{"path": "a", "bytes": 1, "sha256": HASH, "pack": HASH, "offset": 0}]
     },
+    "/projects/{project}/datasets/{name}/versions/{version}/statistics": {"statistics": {}},
+    "/projects/{project}/caches/warm": {"dataset": "digits"},
+    "/projects/{project}/pushes": {"name": "digits"},
+    "/projects/{project}/pushes/{push}/known": {},
+    "/projects/{project}/pushes/{push}/grants": {"objects": [{"kind": "part", "sha256": HASH, "bytes": 1}]},
+    "/projects/{project}/pushes/{push}/sent": {"objects": [{"kind": "part", "sha256": HASH, "bytes": 1}]},
+    "/projects/{project}/pushes/{push}/large": {"files": [{"sha256": HASH, "bytes": 1, "parts": [HASH]}]},
+    "/projects/{project}/pushes/{push}/rows": {"start": 0, "rows": [["a", 1, HASH]]},
+    "/projects/{project}/pushes/{push}/publish": {"files": 1, "bytes": 1, "digest": HASH},
     "/projects/{project}/evaluations": EVALUATION,
     "/projects/{project}/evaluations/plan": EVALUATION,
     "/projects/{project}/evaluations/{evaluation}/target": {"folder": "/tmp/outputs"},
@@ -67,6 +76,10 @@ BODIES: dict[str, Any] = {
     "/projects/{project}/endpoints": {"name": "e", "model": "digits"},
     "/projects/{project}/endpoints/{name}/tokens": {"name": "t"},
 }  # fmt: skip
+
+
+#: what a route must be asked with besides
+QUERIES = {"/projects/{project}/datasets/{name}/versions/{version}/content": {"path": "a"}}
 
 
 def routes(app: FastAPI) -> list[tuple[str, str]]:
@@ -88,11 +101,11 @@ def run(admin: httpx.Client) -> int:
 def ask(client: httpx.Client, method: str, path: str, run: int) -> httpx.Response:
     values = {
         "project": "default", "run": run, "job": run, "digest": HASH, "sha256": HASH, "name": "admin", "user": "admin",
-        "token": 1, "evaluation": 1, "cell": 1, "version": 1, "node": "n",
+        "token": 1, "evaluation": 1, "cell": 1, "version": 1, "node": "n", "push": 1,
         "reference": "mine",
     }  # fmt: skip
     filled = re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), path)
-    with client.stream(method, filled, json=BODIES.get(path)) as response:
+    with client.stream(method, filled, params=QUERIES.get(path), json=BODIES.get(path)) as response:
         # a stream that was let in would never end
         if response.is_error:
             response.read()
