@@ -7,7 +7,10 @@ import pytest
 
 from headway.rules.access import Caller, Role
 from headway.services.context import Services
+from headway.testing.s3servers import rclone
 from headway.testing.services import Clock, caller, open_services
+
+__all__ = ["rclone"]
 
 
 @pytest.fixture

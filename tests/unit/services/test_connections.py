@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,16 @@ from headway.rules.records import Project
 from headway.services import connections, datastores
 from headway.services.context import Services
 from headway.storage.objects import StoreFault, open_access
-from headway.testing.s3servers import S3Server, S3ServerMissing, rclone_server
+from headway.testing.s3servers import S3Server
 from headway.testing.services import caller, open_services
 from headway.wire.storage import ConnectionRequest
 
 SECRET = "headwaysecret"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    try:
-        with rclone_server(tmp_path_factory.mktemp("s3") / "buckets") as found:
-            yield found
-    except S3ServerMissing as missing:
-        pytest.skip(f"{missing} is not installed")
+@pytest.fixture
+def server(rclone: S3Server) -> S3Server:
+    return rclone
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 from headway.errors import UsageError
 from headway.storage import datasets, snapshots
 from headway.storage.checking import check_version
+from headway.storage.layout import pack_key
 from headway.storage.manifests import open_manifest
 from headway.storage.objects import FolderStore, MissingObjectError
-from headway.storage.verify import InvalidError
 
 
 @pytest.fixture
@@ -119,42 +119,21 @@ def push(store: FolderStore) -> tuple[str, list[dict[str, Any]]]:
     return datasets.publish_manifest(store, "p", listed, source="here", created=1.0), listed
 
 
-def test_a_version_comes_into_the_cache_once(store: FolderStore, tmp_path: Path) -> None:
+def test_the_same_files_have_the_same_digest(store: FolderStore) -> None:
     digest, listed = push(store)
     assert datasets.publish_manifest(store, "p", reversed(listed), source="there", created=2.0) == digest
-    key = datasets.manifest_key("p", digest)
-    with ThreadPoolExecutor(4) as pool:
-        folders = set(pool.map(lambda _: datasets.materialise(store, key, tmp_path / "cache"), range(4)))
-    (folder,) = folders
-    assert {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()} == FILES
-    first = folder.stat().st_ino
-    assert datasets.materialise(store, key, tmp_path / "cache").stat().st_ino == first
-    assert (folder / "empty").stat().st_mode & 0o777 == 0o444
 
 
-def test_a_cached_file_that_was_written_to_is_fetched_anew(store: FolderStore, tmp_path: Path) -> None:
-    digest, _ = push(store)
-    key = datasets.manifest_key("p", digest)
-    folder = datasets.materialise(store, key, tmp_path / "cache")
-    victim = folder / "train/0/a.png"
-    victim.chmod(0o644)
-    victim.write_bytes(b"AAAA")
-    assert (datasets.materialise(store, key, tmp_path / "cache") / "train/0/a.png").read_bytes() == b"aaaa"
-
-
-def test_a_damaged_pack_is_found(store: FolderStore, tmp_path: Path) -> None:
+def test_a_damaged_pack_is_found(store: FolderStore) -> None:
     digest, listed = push(store)
     manifest = open_manifest(store, "p", digest)
     assert check_version(store, "p", manifest).faults == {}
-    path = store.local(datasets.pack_key("p", listed[0]["pack"]))
+    path = store.local(pack_key("p", listed[0]["pack"]))
     assert path
     content = bytearray(path.read_bytes())
     content[listed[1]["offset"]] ^= 1
     path.write_bytes(content)
     assert list(check_version(store, "p", manifest).faults) == ["train/1/b.png"]
-    with pytest.raises(InvalidError, match="other bytes"):
-        datasets.materialise(store, datasets.manifest_key("p", digest), tmp_path / "cache")
-    assert not (tmp_path / "cache/datasets" / digest).exists()
     path.unlink()
     assert check_version(store, "p", manifest).faulty == 4
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -14,13 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headway.protocol import identity
+from headway.storage.writing import file_digest
 
 #: every content has this modification time (seconds): one that was written to since does not
 HELD_AT = 946_684_800
 #: seconds after which a content is read and checked again
 TRUST_SECONDS = 7 * 86_400.0
 NOTE = "note.json"
-_BLOCK = 1 << 20
 #: what a file takes is a multiple of this
 _PAGE = 4096
 
@@ -113,7 +112,7 @@ class UnitFolder:
         removed = []
         for sha256 in self._held():
             path = self.content(sha256)
-            if not whole(path) or digest(path) != sha256:
+            if not whole(path) or file_digest(path) != sha256:
                 path.unlink(missing_ok=True)
                 removed.append(sha256)
         return removed
@@ -176,15 +175,6 @@ def whole(path: Path, size: int | None = None) -> bool:
     except OSError:
         return False
     return found.st_mtime_ns == HELD_AT * 10**9 and size in (None, found.st_size)
-
-
-def digest(path: Path) -> str:
-    """Its SHA-256."""
-    found = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
 
 
 def seal(fd: int) -> None:
