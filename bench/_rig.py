@@ -95,9 +95,9 @@ def until(what: Callable[[], Any], seconds: float, why: str, pause: float = 0.02
 
 
 @contextlib.contextmanager
-def folder() -> Iterator[Path]:
+def folder(within: Path | None = None) -> Iterator[Path]:
     """A temporary folder with a short path (Unix sockets lie in it), gone afterwards."""
-    path = Path(tempfile.mkdtemp(prefix="hwb-"))
+    path = Path(tempfile.mkdtemp(prefix="hwb-", dir=within))
     try:
         yield path
     finally:

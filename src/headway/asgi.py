@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import threading
@@ -111,7 +112,14 @@ def serve(
 
     drain: seconds that requests in flight get after the signal; they are cancelled afterwards.
     """
-    QuietServer(config(app, websockets=websockets, drain=drain, lifespan=lifespan), ready).run([listener])
+
+    def started() -> None:
+        # what the application is made of stays: looking through it for garbage takes longer than many a request
+        gc.freeze()
+        if ready is not None:
+            ready()
+
+    QuietServer(config(app, websockets=websockets, drain=drain, lifespan=lifespan), started).run([listener])
 
 
 def config(app: Any, *, websockets: bool = False, drain: float = 3.0, lifespan: bool = True) -> uvicorn.Config:

@@ -49,7 +49,7 @@ def take(browser: Browser, url: str, token: str, folder: Path, name: str) -> Non
         page.wait_for_selector(".hw-line")
         if name.startswith("metrics"):
             page.click("[data-log=metrics]")
-            page.wait_for_selector(".hw-plot svg path")
+            page.wait_for_selector(".hw-plot svg path", state="attached")
         page.mouse.move(0, 0)
         # a narrow page scrolls smoothly to the log
         page.wait_for_timeout(600)

@@ -34,6 +34,7 @@ def animals(console: Server, tmp_path_factory: pytest.TempPathFactory) -> Server
     with console.client() as client:
         client.datasets.push("animals", folder, statistics=_STATISTICS)
         (folder / "labels.csv").write_text("b")
+        (folder / "train" / "001.txt").rename(folder / "train" / "<b>一.txt")
         client.datasets.push("animals", folder)
     return console
 
@@ -97,6 +98,26 @@ def test_statistics_show_what_is_wrong_first_in_both_languages(make_page: MakePa
     for words in ("图像 60", "抽样 50 / 60", "7 行"):
         playwright.expect(main).to_contain_text(words)
     page.click(".hw-language")
+
+
+@needs_browser
+def test_a_version_is_compared_with_an_older_one(make_page: MakePage, animals: Server) -> None:
+    page = opened(make_page, animals)
+    version_page(page, animals, 2)
+    playwright.expect(page.locator("select option")).to_have_text(["animals@1"])
+    page.click("[data-do=diff]")
+    main = page.locator(".hw-main")
+    playwright.expect(main).to_contain_text("1 changed · 1 moved · 59 as before · 1 B of new content")
+    rows = page.locator(".hw-changes tr")
+    playwright.expect(rows).to_have_text(
+        [re.compile(r"changed\s*labels\.csv\s*1 B"), re.compile(r"moved\s*train/<b>一\.txt\s*was train/001\.txt")]
+    )
+    page.click(".hw-language")
+    page.click("[data-do=diff]")
+    playwright.expect(main).to_contain_text("修改 1 · 移动 1 · 不变 59 · 新内容 1 B")
+    version_page(page, animals, 1)
+    playwright.expect(page.locator(".hw-versions")).to_be_visible()
+    playwright.expect(page.locator("[data-do=diff]")).to_have_count(0)
 
 
 @needs_browser

@@ -128,7 +128,7 @@ def test_three_causes_are_named_and_425_of_425_are_made_once(
     crowded = paused("no_inodes")
     assert str(disk) in crowded.reason and full.valid < crowded.valid
     used = client.projects.get("default")
-    client.projects.set_quota("default", quota_bytes=used.used.bytes + 400_000)
+    client.projects.set_quota("default", quota_bytes=used.used.bytes + used.data.bytes + 400_000)
     crowd.clear()
     goes_on()
     over = paused("over_quota")

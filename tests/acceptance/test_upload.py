@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from headway.testing.proxies import Proxy, proxy
+
 from .conftest import Server, eventually
-from .cuts import Proxy, proxy
 from .test_console import MakePage, browser, console, make_page, member, needs_browser, playwright, sign_in
 
 __all__ = ["browser", "console", "make_page"]

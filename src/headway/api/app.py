@@ -16,6 +16,7 @@ from headway.api.routers import (
     caches,
     checkpoints,
     data,
+    dataset_keeping,
     evaluations,
     logs,
     people,
@@ -60,7 +61,20 @@ def create_app(services: Services) -> FastAPI:
     responses: dict[int | str, dict[str, object]] = {
         "4XX": {"model": Problem, "description": "The request cannot be carried out; see the error."}
     }
-    for module in (platform, people, runs, checkpoints, logs, templates, data, pushes, caches, evaluations, products):
+    for module in (
+        platform,
+        people,
+        runs,
+        checkpoints,
+        logs,
+        templates,
+        data,
+        dataset_keeping,
+        pushes,
+        caches,
+        evaluations,
+        products,
+    ):
         app.include_router(module.router, prefix=PREFIX, dependencies=[Depends(known_query)], responses=responses)
 
     @app.get("/api/docs", include_in_schema=False, response_class=HTMLResponse)

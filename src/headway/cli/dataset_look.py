@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import common
+from headway.cli.dataset_history import print_versions
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,20 +32,22 @@ def ls(
             _list_files(client, name, folder, as_json)
         elif folder:
             raise UsageError(f"{name} is no version, and only a version has files.", f"Write {name}@VERSION {folder}.")
+        elif name:
+            print_versions(client.datasets.versions(name), as_json)
         else:
-            _list_versions(client, name, as_json)
+            _list_newest(client, as_json)
 
 
-def _list_versions(client: Client, name: str | None, as_json: bool) -> None:
+def _list_newest(client: Client, as_json: bool) -> None:
     from headway.rules.units import render_size
 
-    found = client.datasets.versions(name) if name else client.datasets.ls()
+    found = client.datasets.ls()
     common.print_listing(
         found,
         ["dataset", "version", "files", "size", "digest", "pushed"],
         [[d.name, d.version, d.files, render_size(d.bytes), d.digest[:12], common.ago(d.created_at)] for d in found],
         as_json,
-        "No datasets yet. `headway dataset push NAME FOLDER` makes one.",
+        "No datasets yet. `headway dataset push FOLDER NAME` makes one.",
     )
 
 

@@ -31,7 +31,8 @@ def stats(
     with common.client() as client:
         view = client.datasets.find(reference)
         if refresh:
-            view = refreshed(client, view, quiet=as_json)
+            with shown(quiet=as_json) as progress:
+                view = client.datasets.measure(view, progress=progress)
     if as_json:
         common.print_json(view.statistics)
     elif view.statistics:
@@ -39,16 +40,6 @@ def stats(
     else:
         print(f"{view.name}@{view.version} has no statistics.")
         common.next_step(f"headway dataset stats {view.name}@{view.version} --refresh")
-
-
-def refreshed(client: Client, view: Any, *, quiet: bool) -> Any:
-    """The version with statistics that are made out of its files in the store, and kept."""
-    from headway.client import contents, statistics
-
-    source = contents.Version(client.transport, client.project, view.name, view.version)
-    with shown(quiet=quiet) as progress:
-        found = statistics.of(source, progress)
-    return client.datasets.put_statistics(view.name, view.version, found)
 
 
 @contextmanager

@@ -213,7 +213,7 @@ class Demo:
         assert runner.flow.evaluate is not None
         # what a cell publishes: its outputs and their manifest
         files = len(runner.flow.evaluate.outputs) + 1
-        limit = project.used.files + (CELLS_UNTIL_FULL - valid) * files
+        limit = project.used.files + project.data.files + (CELLS_UNTIL_FULL - valid) * files
         self.reporter.note("evaluate", f"$ headway project quota {client.project} --files {limit}   (the demo's fault)")
         client.projects.set_quota(client.project, quota_files=limit)
 

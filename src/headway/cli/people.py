@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,13 +27,14 @@ def project_ls(as_json: common.AsJson = False) -> None:
         found = client.projects.ls()
     common.print_listing(
         found,
-        ["project", "used", "quota", "files", "files quota"],
+        ["project", "outputs", "datasets", "quota", "files", "files quota"],
         [
             [
                 p.name,
                 render_size(p.used.bytes),
+                render_size(p.data.bytes),
                 render_size(p.quota_bytes) if p.quota_bytes is not None else None,
-                p.used.files,
+                p.used.files + p.data.files,
                 p.quota_files,
             ]
             for p in found
@@ -57,7 +59,7 @@ def project_quota(
     files: Annotated[str | None, typer.Option(help="A number, or none.")] = None,
     as_json: common.AsJson = False,
 ) -> None:
-    """Show or set how much a project's outputs may take."""
+    """Show or set how much a project's outputs and datasets may take."""
     from headway.errors import UsageError
     from headway.rules.units import parse_size, render_size
 
@@ -73,9 +75,13 @@ def project_quota(
     if as_json:
         common.print_json(view)
         return
-    limit = "no limit" if view.quota_bytes is None else render_size(view.quota_bytes)
-    print(f"bytes: {render_size(view.used.bytes)} used, {limit}")
-    print(f"files: {view.used.files} used, {'no limit' if view.quota_files is None else view.quota_files}")
+    _print_used("bytes", view.used.bytes, view.data.bytes, view.quota_bytes, render_size)
+    _print_used("files", view.used.files, view.data.files, view.quota_files, str)
+
+
+def _print_used(what: str, outputs: int, data: int, limit: int | None, said: Callable[[int], str]) -> None:
+    parts = f" ({said(outputs)} by outputs, {said(data)} by datasets)" if data else ""
+    print(f"{what}: {said(outputs + data)} used{parts}, {'no limit' if limit is None else said(limit)}")
 
 
 @projects.command("limits")

@@ -25,6 +25,8 @@ from headway.wire.runs import AttemptView, Bill, CheckpointView, JobView, LogLin
 
 #: seconds between tries of a stream that broke
 _AGAIN = 0.5
+#: seconds for an answer that takes the server long
+_LONG = 600.0
 
 
 class AsyncClient:
@@ -47,14 +49,19 @@ class AsyncClient:
         *,
         body: BaseModel | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
     ) -> Any:
-        """The answer's JSON; None when it is empty. Connection errors and 503 are retried for `patience` seconds."""
+        """The answer's JSON; None when it is empty. Connection errors and 503 are retried for `patience` seconds.
+
+        timeout: seconds for one read, where the usual ones do not do.
+        """
         sent = body.model_dump(mode="json", exclude_unset=True) if isinstance(body, BaseModel) else body
         query = {k: v for k, v in (params or {}).items() if v is not None}
+        limit = self._http.timeout if timeout is None else timeout
         deadline = time.monotonic() + self.patience
         while True:
             try:
-                response = await self._http.request(method, path, json=sent, params=query)
+                response = await self._http.request(method, path, json=sent, params=query, timeout=limit)
                 if response.is_error:
                     raise error_of(response)
                 return response.json() if response.content else None
@@ -219,8 +226,9 @@ class AsyncClient:
         return FilesPage.model_validate(await self.call("GET", path, params=params))
 
     async def dataset_diff(self, name: str, older: int, newer: int) -> DiffView:
-        params = {"older": older, "newer": newer}
-        return DiffView.model_validate(await self.call("GET", self._in(f"datasets/{quote(name)}/diff"), params=params))
+        path = self._in(f"datasets/{quote(name)}/diff")
+        found = await self.call("GET", path, params={"older": older, "newer": newer}, timeout=_LONG)
+        return DiffView.model_validate(found)
 
     def dataset_file(self, name: str, version: int, path: str) -> AbstractAsyncContextManager[httpx.Response]:
         """A file's answer, open to be read."""

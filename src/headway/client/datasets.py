@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headway.client import pulling, push
+from headway.client import pulling
 from headway.client.contents import Version
 from headway.client.pulling import Pulled
 from headway.client.transport import Transport
 from headway.rules.datasets import Row
-from headway.wire.products import DatasetVersionView, FileEntry, KnownAnswer, VerifyView, VersionRequest
+from headway.wire.datasets import DatasetVersionView, DiffView, GcRequest, GcView, RemovedView, VerifyView
+
+if TYPE_CHECKING:
+    from headway.client.pushing.entries import Choice
+    from headway.client.pushing.progress import Progress
 
 
 class Datasets:
@@ -32,51 +36,76 @@ class Datasets:
     def push(
         self,
         name: str,
-        folder: Path,
+        source: Path | str,
         *,
         statistics: dict[str, Any] | None = None,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        choice: Choice | None = None,
+        label: str | None = None,
+        progress: Callable[[Progress], None] = lambda progress: None,
+        notes: Callable[[str], None] = lambda note: None,
     ) -> DatasetVersionView:
-        """Pushes every file under `folder`; contents that the project has already are not sent again.
+        """Pushes a folder, an archive (tar, zip), a file, or the http(s) URL of one, as a new version.
 
-        The same files as the newest version return that version. progress: told (bytes done, bytes in all).
-        Raises UsageError for a folder that is missing or empty, or a file that changes meanwhile.
+        Only what the project has not yet is sent; interrupted anywhere, the same call goes on. The same files as the
+        newest version return that one. choice: which files are taken. label: where they come from, for people. notes:
+        told what was left out, and what may cause trouble. Raises UsageError for a source that cannot be pushed (empty,
+        unreadable files, links out of it, a file that changes meanwhile); nothing is published then.
         """
-        found = push.scan(folder)
-        known = self._known({f.sha256 for f in found})
-        missing = {f.sha256: f for f in found if f.sha256 not in known}
-        total = sum(f.bytes for f in missing.values())
-        done = 0
-        for pack in push.packs(folder, list(missing.values())):
-            self._transport.call("PUT", f"{self._project}/packs/{pack.sha256}", content=_chunks(pack.path), timeout=600)
-            pack.path.unlink()
-            for sha256, offset in pack.offsets.items():
-                file = missing[sha256]
-                done += file.bytes
-                known[sha256] = FileEntry(
-                    path=file.path, bytes=file.bytes, sha256=sha256, pack=pack.sha256, offset=offset
-                )
-            progress(done, total)
-        entries = [known[f.sha256].model_copy(update={"path": f.path}) for f in found]
-        body = VersionRequest(files=entries, source=str(folder.absolute()), statistics=statistics or {})
-        path = f"{self._project}/datasets/{name}/versions"
-        return DatasetVersionView.model_validate(self._transport.call("POST", path, body=body, timeout=600))
+        from headway.client.pushing import push as pushing
 
-    def _known(self, contents: set[str]) -> dict[str, FileEntry]:
-        """Places of the contents that the project has; asked for in portions."""
-        found: dict[str, FileEntry] = {}
-        wanted = sorted(contents)
-        for start in range(0, len(wanted), 10_000):
-            answer = self._transport.call(
-                "POST", f"{self._project}/datasets/known", body={"sha256": wanted[start : start + 10_000]}
-            )
-            found |= KnownAnswer.model_validate(answer).known
-        return found
+        return pushing.push(
+            self._transport, self._name, name, source, statistics=statistics, choice=choice, label=label,
+            told=progress, notes=notes,
+        )  # fmt: skip
 
-    def verify(self, name: str, version: int) -> VerifyView:
-        """Has the server read every file of the version and compare it with the manifest."""
+    def measure(
+        self,
+        view: DatasetVersionView,
+        folder: Path | None = None,
+        *,
+        progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    ) -> DatasetVersionView:
+        """The version with statistics, made and kept; see `client.statistics`.
+
+        folder: that it was pushed from just now; None: its files are read from the store.
+        """
+        from headway.client import statistics
+
+        version = Version(self._transport, self._name, view.name, view.version)
+        files = version if folder is None else statistics.Folder(folder, version.rows)
+        return self.put_statistics(view.name, view.version, statistics.of(files, progress))
+
+    def verify(self, name: str, version: int, sample: float | None = None) -> VerifyView:
+        """Has the server read the files of the version and compare them with the manifest.
+
+        sample: share of the files that is read, above 0 and at most 1; None: all.
+        """
         path = f"{self._project}/datasets/{name}/versions/{version}/verify"
-        return VerifyView.model_validate(self._transport.call("POST", path, timeout=3600))
+        body = {} if sample is None else {"sample": sample}
+        return VerifyView.model_validate(self._transport.call("POST", path, body=body, timeout=3600))
+
+    def diff(self, older: str, newer: str) -> DiffView:
+        """What differs between two versions, `digits@1` and `digits@2`; a name alone is the newest."""
+        before, after = self.find(older), self.find(newer)
+        params: dict[str, Any] = {"older": before.version, "newer": after.version}
+        if before.name != after.name:
+            params["older_name"] = before.name
+        found = self._transport.call("GET", f"{self._project}/datasets/{after.name}/diff", params=params, timeout=600)
+        return DiffView.model_validate(found)
+
+    def rm(self, name: str, version: int) -> RemovedView:
+        """Removes a version; its bytes go with `gc`. Raises RefusedError (in_use) while anything refers to it."""
+        path = f"{self._project}/datasets/{name}/versions/{version}"
+        return RemovedView.model_validate(self._transport.call("DELETE", path))
+
+    def gc(self, *, dry_run: bool = True, older_than: float = 86_400.0) -> GcView:
+        """What lies in the project's store and belongs to no version; removed when it is no dry run.
+
+        older_than: seconds; what a push has used since then stays. Raises RefusedError where that cannot be told.
+        """
+        body = GcRequest(dry_run=dry_run, older_than=older_than)
+        answer = self._transport.call("POST", f"{self._project}/datasets/gc", body=body, timeout=3600)
+        return GcView.model_validate(answer)
 
     def put_statistics(self, name: str, version: int, statistics: dict[str, Any]) -> DatasetVersionView:
         """Keeps statistics with a version, in the place of those it had."""
@@ -119,12 +148,3 @@ class Datasets:
             if not number or str(version.version) == number:
                 return version
         raise NotFoundError(f"There is no dataset {reference}.", "`headway dataset ls` lists those that there are.")
-
-
-def _chunks(path: Path) -> Callable[[], Iterator[bytes]]:
-    def read() -> Iterator[bytes]:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                yield block
-
-    return read

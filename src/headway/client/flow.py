@@ -14,18 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from headway.client import push, snapshot, statistics
+from headway.client import snapshot, statistics
 from headway.client.codeparts import depends_on, no_code
 from headway.client.flowfile import check, load, prepare
 from headway.client.main import Client
 from headway.errors import FailedError, HeadwayError, NotFoundError
 from headway.rules import flow as rules
 from headway.rules.capacity import require_room
+from headway.rules.datasets import parse_reference
 from headway.rules.nearest import unknown
 from headway.rules.records import Node, Spec
 from headway.rules.units import render_duration
+from headway.wire.datasets import DatasetVersionView
 from headway.wire.evaluations import EvaluationView
-from headway.wire.products import DatasetVersionView, EndpointView, ModelVersionView
+from headway.wire.products import EndpointView, ModelVersionView
 from headway.wire.runs import JobView
 
 #: seconds between looks at a stage that runs
@@ -34,6 +36,8 @@ LOOK = 0.25
 _NO_JOB = 2**53
 #: warnings of a dataset that are told while it is pushed; the end shows all
 _WARNINGS = 5
+#: by the stage of `client.pushing.progress`
+_PUSHING = {"fetch": "fetching", "scan": "looking", "send": "pushing", "publish": "publishing"}
 _ENDED = ("succeeded", "failed", "stopped")
 _AMOUNTS = ("cpus", "memory_bytes", "accelerators", "accelerator_kind")
 _OF_NODE = {"name", "engine", "cpus", "memory_bytes", "accelerators", "declared"}
@@ -180,24 +184,21 @@ class FlowRunner:
         assert stage is not None
         began = time.monotonic()
         folder = self.folder / stage.path
-        self.reporter.begin("dataset", f"headway dataset push {stage.name} {_short(folder)}")
+        self.reporter.begin("dataset", f"headway dataset push {_short(folder)} {stage.name}")
         if not folder.exists() and stage.prepare:
             self.reporter.step("dataset", f"{stage.prepare}")
             prepare(stage.prepare, self.folder)
-        files = push.scan(folder)
         versions = self._versions(stage.name)
-        newest = max(versions, key=lambda v: v.version, default=None)
-        facts = (
-            newest.statistics
-            if newest and newest.digest == push.digest(files)
-            else statistics.of(statistics.Folder(folder, lambda: ((f.path, f.bytes, f.sha256) for f in files)))
-        )
         view = self.client.datasets.push(
             stage.name,
             folder,
-            statistics=facts,
-            progress=lambda done, total: self.reporter.step("dataset", "pushing", done, total),
+            progress=lambda p: self.reporter.step("dataset", _PUSHING[p.stage], p.bytes, p.of_bytes),
+            notes=lambda text: self.reporter.note("dataset", text),
         )
+        if not view.statistics:
+            view = self.client.datasets.measure(
+                view, folder, progress=lambda what, done, total: self.reporter.step("dataset", "counting", done, total)
+            )
         self.dataset_version = view
         found = any(v.version == view.version for v in versions)
         for text in statistics.warning_texts(view.statistics)[:_WARNINGS]:
@@ -216,7 +217,7 @@ class FlowRunner:
             "files": view.files,
             "bytes": view.bytes,
             "digest": view.digest,
-            "verified": checked.files == view.files == len(files) and checked.bytes == view.bytes,
+            "verified": (checked.read_files, checked.read_bytes) == (view.files, view.bytes),
             "statistics": view.statistics,
         }
         text = f"{view.name}@{view.version}: {view.files} files, {view.bytes} bytes, checksums verified"
@@ -231,11 +232,12 @@ class FlowRunner:
     def _references(self, names: tuple[str, ...]) -> list[str]:
         """Pinned to the version that is used, so that the same inputs stay the same."""
         pinned = []
-        for name in names:
+        for text in names:
+            asked = parse_reference(text)
             version = self.dataset_version
-            if version is None or version.name != name:
-                version = self.client.datasets.find(name)
-            pinned.append(f"{version.name}@{version.version}")
+            if version is None or asked.version is not None or version.name != asked.name:
+                version = self.client.datasets.find(f"{asked.name}@{asked.version}" if asked.version else asked.name)
+            pinned.append(str(replace(asked, version=version.version)))
         return pinned
 
     # -- train

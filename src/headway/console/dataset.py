@@ -1,4 +1,4 @@
-"""The page of one version of a dataset: facts, statistics, files and versions."""
+"""The page of one version of a dataset: facts, statistics, files, versions, and what changed between them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from nicegui import ui
 
 from headway.client.aio import AsyncClient
 from headway.console import numbers, show
+from headway.console.changes import Changes
 from headway.console.datasets import address
 from headway.console.filelist import FileList
 from headway.console.frame import text
@@ -51,6 +52,10 @@ class VersionPage:
                 files = FileList(self._client, self._t, address(self._project, view.name, view.version), view)
                 files.asks(self._try_to)
             self._versions(view, versions)
+            if older := [v.version for v in versions if v.version < view.version]:
+                with self._section("ds_changes"):
+                    changes = Changes(self._client, self._t, view, older[::-1][:_VERSIONS])
+                    changes.asks(self._try_to)
         await files.show()
 
     def _section(self, title: str) -> ui.element:
@@ -82,6 +87,8 @@ class VersionPage:
                 "ds_digest": view.digest[:16],
                 "ds_use": f"--data {view.name}@{view.version}",
             }
+            if view.damaged:
+                text("p", t("ds_damaged"), "hw-warnings")
             with ui.element("dl").classes("hw-facts"):
                 for key, value in facts.items():
                     if value:

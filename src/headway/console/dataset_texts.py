@@ -34,6 +34,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "ds_digest": ("Digest", "摘要"),
     "ds_parents": ("After", "基于"),
     "ds_sent": ("Sent for it", "实际传输"),
+    "ds_damaged": (
+        "A check found files that are not what was pushed. Pushing the same files again mends it.",
+        "校验发现部分文件与推送时不一致，重新推送相同文件即可修复。",
+    ),
     "ds_all": ("All datasets", "全部数据集"),
     "ds_versions": ("Versions", "版本"),
     "ds_use": ("In a job", "在任务中使用"),
@@ -48,6 +52,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     # changes
     "ds_changes": ("What changed", "变更"),
     "ds_compare": ("Compared with", "对比版本"),
+    "ds_do_compare": ("Compare", "对比"),
     "ds_added": ("{n} added", "新增 {n}"),
     "ds_removed": ("{n} removed", "删除 {n}"),
     "ds_changed": ("{n} changed", "修改 {n}"),
@@ -57,7 +62,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "ds_what_added": ("added", "新增"),
     "ds_what_removed": ("removed", "删除"),
     "ds_what_changed": ("changed", "修改"),
-    "ds_what_moved": ("moved from {before}", "由 {before} 移动而来"),
+    "ds_what_moved": ("moved", "移动"),
+    "ds_was": ("was {before}", "原路径 {before}"),
     "ds_more_changes": ("And {n} more.", "另有 {n} 处变更。"),
     # statistics
     "st_title": ("What it holds", "内容统计"),

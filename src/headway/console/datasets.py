@@ -63,7 +63,7 @@ class Listing:
         with ui.element("div").classes("hw-empty"):
             text("p", self._t("ds_none"), "hw-strong")
             text("p", self._t("ds_none_hint"))
-            text("code", "headway dataset push NAME FOLDER")
+            text("code", "headway dataset push FOLDER NAME")
 
     def _table(self, found: list[DatasetVersionView]) -> None:
         t = self._t

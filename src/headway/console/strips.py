@@ -87,11 +87,12 @@ class Totals(_Strip):
         if project is None:
             return "–", ""
         t = self._t
-        files, limit = project.used.files, project.quota_files
-        more = t("files", n=files) if limit is None else t("files_of", n=files, limit=limit)
-        if project.quota_bytes is not None:
-            more = f"{t('bytes_of', limit=show.size(project.quota_bytes))} · {more}"
-        return show.size(project.used.bytes), more
+        files, limit = project.used.files + project.data.files, project.quota_files
+        more = [] if project.quota_bytes is None else [t("bytes_of", limit=show.size(project.quota_bytes))]
+        if project.data.bytes:
+            more.append(t("by_datasets", size=show.size(project.data.bytes)))
+        more.append(t("files", n=files) if limit is None else t("files_of", n=files, limit=limit))
+        return show.size(project.used.bytes + project.data.bytes), " · ".join(more)
 
 
 class Queue(_Strip):

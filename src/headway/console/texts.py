@@ -54,6 +54,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "files": ("{n} files", "{n} 个文件"),
     "files_of": ("{n} of {limit} files", "{n} / {limit} 个文件"),
     "bytes_of": ("of {limit}", "上限 {limit}"),
+    "by_datasets": ("{size} of it datasets", "其中数据集 {size}"),
     # runs
     "runs": ("Runs", "运行"),
     "filter": ("Filter by name, number, spec, node or person", "按名称、编号、规格、节点或人员筛选"),

@@ -16,9 +16,6 @@ from starlette.responses import JSONResponse, Response
 
 from headway.client import Client
 from headway.client.aio import AsyncClient
-from headway.client.contents import Version
-from headway.client.statistics import Folder
-from headway.client.statistics import of as statistics_of
 from headway.console.session import Session, who
 from headway.console.staging import ASKED, CHUNK, HEAD, Plan, Staging
 from headway.errors import FailedError, ForbiddenError, HeadwayError, RefusedError, UnauthorizedError, UsageError
@@ -211,18 +208,19 @@ class Uploads:
         """Returns the number of the version."""
         plan = push.plan
         with Client(self._api_url, token, project=plan.project) as client:
-            view = client.datasets.push(plan.name, folder, progress=lambda done, of: push.tell("send", done, of))
-            if not view.statistics:
-                self._count(push, client, view.version, folder)
+            view = client.datasets.push(
+                plan.name,
+                folder,
+                label=f"browser of {plan.user}",
+                progress=lambda p: push.tell("send", p.bytes, p.of_bytes),
+            )
+            # a version is as good without statistics, so what goes wrong with them is passed over
+            with contextlib.suppress(HeadwayError, _CancelledError):
+                if not view.statistics:
+                    client.datasets.measure(
+                        view, folder, progress=lambda what, done, of: push.tell("statistics", done, of)
+                    )
             return view.version
-
-    def _count(self, push: _Push, client: Client, version: int, folder: Path) -> None:
-        """Statistics; a version is as good without them, so what goes wrong with them is passed over."""
-        name = push.plan.name
-        rows = Version(client.transport, client.project, name, version).rows
-        with contextlib.suppress(HeadwayError, _CancelledError):
-            found = statistics_of(Folder(folder, rows), lambda what, done, of: push.tell("statistics", done, of))
-            client.datasets.put_statistics(name, version, found)
 
 
 def _plan(user: str, asked: Any) -> Plan:

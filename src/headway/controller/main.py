@@ -15,6 +15,7 @@ import sqlalchemy.exc
 
 from headway.controller.bill import Bill
 from headway.controller.evaluate import Evaluate
+from headway.controller.leftovers import Leftovers
 from headway.controller.loop import LEASE, LEASE_SECONDS, RENEW_SECONDS, Desk, Loop
 from headway.controller.market import Market
 from headway.controller.nodes import Nodes
@@ -57,7 +58,7 @@ class Controller:
             Seat(self, [Serve(self.desk), Bill(self.desk)]),
             # an index of a hundred thousand cells takes seconds to write
             Seat(self, [Evaluate(self.desk)]),
-            Seat(self, [Register(self.desk), Retain(self.desk)]),
+            Seat(self, [Register(self.desk), Retain(self.desk), Leftovers(self.desk)]),
             # machines and feeds that are asked may take their time
             Seat(self, [Market(self.desk)]),
         ]

@@ -118,8 +118,8 @@ def rooms(services: Services, evaluation: Evaluation, project: str) -> list[Room
         found.append(Room(f"{limit.name} at {target}", limit.free_bytes, limit.free_files, block))
     own = quota.of(services, project)
     if target.is_relative_to(own.folder):
-        used = own.usage()
-        left = [None if most is None else most - taken for most, taken in zip(own.limits(), used, strict=True)]
+        taken = zip(own.limits(), own.usage(), own.data(), strict=True)
+        left = [None if most is None else most - outputs - data for most, outputs, data in taken]
         found.append(Room(f"the quota of project {project}", left[0], left[1]))
     return found
 

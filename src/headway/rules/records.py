@@ -322,6 +322,8 @@ class DatasetVersion:
     parents: list[str] = field(default_factory=list)
     #: what its push had to send
     sent_bytes: int = 0
+    #: whether a look at its files found some that are not what they were; pushing them again mends it
+    damaged: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

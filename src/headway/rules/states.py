@@ -83,6 +83,8 @@ class ObjectState(str, Enum):
     #: may be written now; nothing counts on it
     ARRIVING = "arriving"
     HERE = "here"
+    #: was found not to be what it was: nothing new counts on it, and whoever sends it again mends it
+    DAMAGED = "damaged"
     #: is being removed: nothing may be registered under its name before that is done
     REMOVING = "removing"
 

@@ -90,4 +90,5 @@ def _run(
     # kept from all the others
     avoid = [other.name for other in nodes if other.name != node.name]
     values, _ = submissions.values(ctx, tx, caller, home, job, avoid=avoid)
+    requests.hold(tx, values["datasets"])
     return values

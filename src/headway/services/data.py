@@ -59,5 +59,6 @@ def manifest(found: Version) -> Manifest:
         return open_manifest(found.home.store, found.home.project.name, found.version.digest)
     except MissingObjectError:
         raise NotFoundError(
-            f"The manifest of {found} is gone from the store.", "Push the same files again: that mends it."
+            f"The manifest of {found} is gone from the store.",
+            f"Run `headway dataset verify {found}`, and push the same files again: that mends it.",
         ) from None

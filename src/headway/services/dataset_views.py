@@ -26,6 +26,7 @@ def version_views(tx: Transaction, name: str, found: Sequence[DatasetVersion]) -
             created_by=people[v.created_by],
             created_at=moment(v.created_at),
             sent_bytes=v.sent_bytes,
+            damaged=v.damaged,
         )
         for v in found
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, BinaryIO
 
@@ -11,12 +12,13 @@ from headway.errors import NotFoundError, UsageError
 from headway.rules.access import Action, Caller
 from headway.rules.nearest import advice
 from headway.rules.records import Project
-from headway.services import access, data, requests
+from headway.services import access, damage, data, requests
 from headway.services.context import Services
 from headway.services.dataset_views import version_views
 from headway.storage import datasets as storage
-from headway.storage.checking import check_version
+from headway.storage.checking import Checked, check_version
 from headway.storage.manifests import open_manifest
+from headway.storage.verify import InvalidError
 from headway.store.base import ConflictError, Transaction
 from headway.wire.datasets import DatasetVersionView, VerifyView
 from headway.wire.people import NAME
@@ -134,14 +136,25 @@ def put_statistics(
         return version_views(tx, dataset.name, [replace(found, statistics=statistics)])[0]
 
 
+def _read(found: data.Version, wanted: Callable[[], bool]) -> Checked:
+    try:
+        manifest = data.manifest(found)
+    except (NotFoundError, InvalidError) as error:
+        return Checked(faults={"": str(error)}, faulty=1)
+    return check_version(found.home.store, found.home.project.name, manifest, wanted)
+
+
 def verify(
     ctx: Services, caller: Caller, project: str, name: str, version: int, sample: float | None = None
 ) -> VerifyView:
-    """Reads the files of the version: all, or a `sample` of 0 to 1. For those who may look: nothing is changed."""
+    """Reads the files of the version: all, or a `sample` of 0 to 1, for those who may look.
+
+    What is found damaged counts as missing from then on, so that the next push of these files mends it.
+    """
     found = data.version(ctx, caller, project, name, version)
-    manifest = data.manifest(found)
     wanted = (lambda: True) if sample is None else (lambda: random.random() < sample)
-    read = check_version(found.home.store, project, manifest, wanted)
+    read = _read(found, wanted)
+    damage.tell(ctx, found, read, all_read=sample is None)
     return VerifyView(
         name=name,
         version=version,

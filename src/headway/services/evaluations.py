@@ -11,7 +11,7 @@ from headway.rules.access import Action, Caller
 from headway.rules.nearest import advice, unknown
 from headway.rules.records import Evaluation, Project
 from headway.rules.states import EVALUATION_MOVES, OPEN_RUNS, CellState, EvaluationState, check
-from headway.services import access, evaluation_requests, evaluation_views, runs
+from headway.services import access, evaluation_requests, evaluation_views, requests, runs
 from headway.services.context import Services
 from headway.services.evaluation_requests import Resolved
 from headway.services.evaluation_views import MOST_RUNS, OWNER
@@ -83,6 +83,7 @@ def _insert(
     ctx: Services, tx: Transaction, caller: Caller, home: Project, request: EvaluationRequest, resolved: Resolved
 ) -> Evaluation:
     held = "It is held until it is retried." if request.held else ""
+    requests.hold(tx, resolved.plan["datasets"])
     evaluation = tx.evaluations.add(
         project_id=home.id,
         name=request.name,

@@ -12,7 +12,7 @@ from headway.rules import jobs as rules
 from headway.rules.access import Action, Caller
 from headway.rules.nearest import unknown
 from headway.rules.records import Project, Run
-from headway.services import access, metrics, submissions, views
+from headway.services import access, metrics, requests, submissions, views
 from headway.services.context import Services
 from headway.services.runs import states_of
 from headway.services.submissions import OWNER
@@ -36,6 +36,7 @@ def submit(ctx: Services, caller: Caller, project: str, request: JobRequest) -> 
             if request.key is not None and (first := tx.runs.by_key(home.id, request.key)):
                 return views.runs(ctx, tx, [first])[0]
             values, code = submissions.values(ctx, tx, caller, home, request)
+            requests.hold(tx, values["datasets"])
             run = tx.runs.add(**values)
             view = views.run(ctx, run, project=home.name, submitted_by=caller.name, snapshot=code, waits=run.reason)
     except ConflictError:

@@ -142,16 +142,20 @@ def set_quota(ctx: Services, caller: Caller, name: str, request: QuotaRequest) -
         found = tx.people.project_by_id(found.id)
         # before the commit, so that an answer means both; a crash in between is mended at the next start
         quota.write(ctx, found)
+    quota.write_data(ctx, found)
     ctx.hint("quota", name)
     return _project_view(ctx, found)
 
 
 def _project_view(ctx: Services, found: Project) -> ProjectView:
+    with ctx.store.read() as tx:
+        data = quota.data_usage(tx, found)
     return ProjectView(
         name=found.name,
         quota_bytes=found.quota_bytes,
         quota_files=found.quota_files,
         used=quota.usage(ctx, found.name),
+        data=data,
         created_at=moment(found.created_at),
     )
 

@@ -7,22 +7,21 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headway.errors import NotFoundError, RefusedError, UsageError
+from headway.errors import NotFoundError, UsageError
 from headway.rules.access import Caller
 from headway.rules.datasets import Row
-from headway.rules.records import Dataset, DatasetVersion, Push, StoredObject
-from headway.rules.states import ObjectState, PushState
-from headway.services import data, pushes
+from headway.rules.records import Dataset, DatasetVersion, Push
+from headway.rules.states import PushState
+from headway.services import damage, data, placing, pushes, quota
 from headway.services.context import Services
 from headway.services.data import Home
 from headway.services.dataset_views import version_views
 from headway.storage import layout, manifests
 from headway.store.base import Transaction
-from headway.store.datasets import Place
 from headway.wire.datasets import DatasetVersionView, PublishRequest
 
 
@@ -40,8 +39,9 @@ class _Publication:
 def publish(ctx: Services, caller: Caller, project: str, push_id: int, request: PublishRequest) -> DatasetVersionView:
     """The new version, or the newest one when it holds the same files. Once published it stays so.
 
-    Raises UsageError when other rows were told than the request says, and RefusedError (conflict) where something that
-    the version needs has been removed meanwhile: pushed again it is sent again.
+    Raises UsageError when other rows were told than the request says, RefusedError (over_quota) when the manifest goes
+    over the project's quota, and RefusedError (conflict) where something that the version needs has been removed
+    meanwhile: pushed again it is sent again.
     """
     with ctx.store.read() as tx:
         home, push = data.push(ctx, tx, caller, project, push_id)
@@ -51,6 +51,8 @@ def publish(ctx: Services, caller: Caller, project: str, push_id: int, request: 
     folder = pushes.receiving(ctx, caller, project, push_id)
     with _manifest(publication, folder) as (root, rows, used):
         view = _version(publication, root, rows, used)
+    damage.mend(ctx, home)
+    quota.write_data(ctx, home.project)
     shutil.rmtree(folder, ignore_errors=True)
     return view
 
@@ -88,27 +90,16 @@ def _require_asked(root: dict[str, Any], request: PublishRequest) -> None:
 
 
 def _write(publication: _Publication, folder: Path, writer: manifests.Writer) -> set[int]:
+    return placing.write(publication.ctx, publication.home.project.id, _followed(_told(folder)), writer)
+
+
+def _followed(told: Iterator[list[Row]]) -> Iterator[list[Row]]:
+    """The same. Raises UsageError where one does not stand behind the ones before."""
     before: list[str] | None = None
-    objects: dict[int, StoredObject] = {}
-    numbers: dict[int, int] = {}
-    for rows in _told(folder):
-        before = pushes.follow(before, rows[0][0])
+    for rows in told:
+        pushes.follow(before, rows[0][0])
         before = rows[-1][0].split("/")
-        places = _places(publication, rows, objects)
-        for row in rows:
-            place = places[bytes.fromhex(row[2])]
-            if place.bytes != row[1]:
-                raise UsageError(f"{row[0]!r} has {row[1]} bytes, and its content {place.bytes}.", "Push again.")
-            ids = place.parts if place.pack_id is None else [place.pack_id]
-            for one in ids:
-                if one not in numbers:
-                    found = objects[one]
-                    numbers[one] = writer.number(found.kind, found.name, found.bytes)
-            if place.pack_id is None:
-                writer.add(row, [numbers[one] for one in ids])
-            else:
-                writer.add(row, numbers[place.pack_id], place.offset or 0)
-    return set(numbers)
+        yield rows
 
 
 def _told(folder: Path) -> Iterator[list[Row]]:
@@ -122,53 +113,60 @@ def _told(folder: Path) -> Iterator[list[Row]]:
         start += len(lines)
 
 
-def _places(publication: _Publication, rows: list[Row], objects: dict[int, StoredObject]) -> dict[bytes, Place]:
-    """Where the contents of these rows are; fills in the objects that they are in."""
-    project_id = publication.home.project.id
-    wanted = {bytes.fromhex(sha256) for _, _, sha256 in rows}
-    with publication.ctx.store.read() as tx:
-        places = tx.datasets.places(project_id, wanted)
-        new = {p.pack_id for p in places.values() if p.pack_id is not None}
-        new.update(*(p.parts for p in places.values()))
-        objects.update(tx.datasets.objects_by_id(new - objects.keys()))
-    for path, _, sha256 in rows:
-        place = places.get(bytes.fromhex(sha256))
-        ids = [] if place is None else place.parts if place.pack_id is None else [place.pack_id]
-        if place is None or any(one not in objects for one in ids):
-            raise RefusedError(f"The project has no content for {path!r}.", "Push again.", code="conflict")
-    return places
-
-
 # -- the version
 
 
 def _version(publication: _Publication, root: dict[str, Any], rows: Path, used: set[int]) -> DatasetVersionView:
+    """A new one, or the newest when it has the same files: mended, if it is damaged."""
+    project, push = publication.home.project, publication.push
+    with publication.ctx.store.begin() as tx:
+        dataset = tx.datasets.ensure(project.id, push.name, publication.now)
+        newest = tx.datasets.newest(dataset.id)
+        if newest is not None and newest.digest == root["digest"] and not newest.damaged:
+            return _end(publication, tx, dataset, newest)
+    if newest is not None and newest.digest == root["digest"]:
+        return _mended(publication, dataset, newest, root, rows, used)
+    return _new(publication, dataset, root, rows, used)
+
+
+def _mended(
+    publication: _Publication,
+    dataset: Dataset,
+    damaged: DatasetVersion,
+    root: dict[str, Any],
+    rows: Path,
+    used: set[int],
+) -> DatasetVersionView:
+    """The version's manifest is written again: it names what is here now."""
+    ctx = publication.ctx
+    damage.replace_manifest(ctx, publication.home, root, rows, used)
+    with ctx.store.begin() as tx:
+        return _end(publication, tx, dataset, replace(damaged, damaged=False))
+
+
+def _new(
+    publication: _Publication, dataset: Dataset, root: dict[str, Any], rows: Path, used: set[int]
+) -> DatasetVersionView:
     """Manifest, version file and record, each only once the one before is safe."""
-    ctx, home, push, now = publication.ctx, publication.home, publication.push, publication.now
+    ctx, home, now = publication.ctx, publication.home, publication.now
     project, digest = home.project, str(root["digest"])
     with ctx.store.begin() as tx:
-        dataset = tx.datasets.ensure(project.id, push.name, now)
         newest = tx.datasets.newest(dataset.id)
-        if newest is not None and newest.digest == digest:
-            return _end(publication, tx, dataset, newest)
         number = tx.datasets.next_number(dataset.id)
         name = f"{dataset.name}/{number}"
-        manifest = tx.datasets.expect(project.id, layout.MANIFEST, digest, bytes=0, now=now)
+        size = rows.stat().st_size
+        manifest = tx.datasets.expect(project.id, layout.MANIFEST, digest, bytes=size, now=now)
         version = tx.datasets.expect(project.id, layout.VERSION, name, bytes=0, now=now)
-    _require_free(manifest)
+        pushes.require_room(ctx, tx, home, [manifest, version])
+    damage.require_free(manifest)
     # written again even where it is here: that mends one that was damaged
     manifests.put(home.store, project.name, root, rows)
     parents = [f"{dataset.name}@{newest.version}"] if newest else []
     facts = _facts(publication, number, parents)
     text = json.dumps(facts, separators=(",", ":"), ensure_ascii=False).encode()
     home.store.put_bytes(layout.version_key(project.name, dataset.name, number), text)
-    sizes = {manifest.id: rows.stat().st_size, version.id: len(text)}
+    sizes = {manifest.id: size, version.id: len(text)}
     return _record(publication, dataset, number, parents, sizes, used)
-
-
-def _require_free(row: StoredObject) -> None:
-    if row.state is ObjectState.REMOVING:
-        raise RefusedError(f"The {row.kind} {row.name[:12]} is being removed.", "Push again.", code="removing")
 
 
 def _facts(publication: _Publication, number: int, parents: list[str]) -> dict[str, Any]:
@@ -203,11 +201,8 @@ def _record(
             # somebody else pushed the same at the same moment
             return _end(publication, tx, dataset, newest)
         here = [tx.datasets.arrived(one, bytes=size, files=0, now=now) for one, size in sizes.items()]
-        if not tx.datasets.hold(used, now) or not all(here):
-            raise RefusedError(
-                "Something that the version needs was removed meanwhile.", "Push again: it is sent again.",
-                code="conflict",
-            )  # fmt: skip
+        damage.require_held(tx.datasets.hold(used, now) and all(here))
+        tx.datasets.mended(publication.home.project.id, request.digest)
         push = tx.datasets.push(publication.push.id)
         made = tx.products.add_dataset_version(
             dataset_id=dataset.id,

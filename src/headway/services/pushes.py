@@ -12,10 +12,11 @@ from headway.rules import datasets as rules
 from headway.rules.access import Action, Caller
 from headway.rules.records import Push, StoredObject
 from headway.rules.states import ObjectState, PushState
-from headway.services import data
+from headway.services import data, quota
 from headway.services.context import Services
 from headway.services.data import Home
 from headway.storage import layout, packs
+from headway.store.base import Transaction
 from headway.store.datasets import NewContent
 from headway.wire.datasets import (
     GrantAnswer,
@@ -37,17 +38,21 @@ from headway.wire.datasets import (
 #: bytes of a pack: one is closed at `PACK_BYTES`, but the files of a sample stay together
 PACK_LIMIT = 1 << 30
 #: seconds for which a signed URL is good
-GRANT_SECONDS = 3600.0
+GRANT_SECONDS = quota.KEPT_SECONDS
 
 
 def create(ctx: Services, caller: Caller, project: str, request: PushRequest) -> PushView:
-    """Opens a push. Raises UsageError for what is no name."""
+    """Opens a push. Raises UsageError for what is no name, RefusedError (over_quota) for a first one without room."""
     if not rules.is_name(request.name):
         raise UsageError(
             f"{request.name!r} is no name of a dataset.", "Use lower-case letters, digits, and . _ - inside."
         )
     with ctx.store.begin() as tx:
         home = data.home(ctx, tx, caller, project, Action.WORK)
+        dataset = tx.products.dataset(home.project.id, request.name)
+        if dataset is None or tx.datasets.newest(dataset.id) is None:
+            # a later version may hold nothing new, or mend what is damaged
+            quota.require_not_full(ctx, tx, home.project)
         found = tx.datasets.add_push(
             project_id=home.project.id,
             name=request.name,
@@ -162,8 +167,10 @@ def _put(
         home, push = data.push(ctx, tx, caller, project, push_id)
         require_open(push)
         row = tx.datasets.expect(home.project.id, kind, name, bytes=size, now=ctx.clock())
+        require_room(ctx, tx, home, [row])
     _require_not_removing(row)
     if row.state is not ObjectState.HERE:
+        quota.write_data(ctx, home.project)
         write(home)
         _arrived(ctx, push, row, size, contents)
     return ObjectView(sha256=name, bytes=size)
@@ -176,6 +183,12 @@ def _arrived(ctx: Services, push: Push, row: StoredObject, size: int, contents: 
         if contents:
             tx.datasets.add_contents(push.project_id, row.id, contents)
         tx.datasets.sent(push.id, size, ctx.clock())
+
+
+def require_room(ctx: Services, tx: Transaction, home: Home, rows: Sequence[StoredObject]) -> None:
+    """What is there already, damaged or not, needs none."""
+    new = [row for row in rows if row.state is ObjectState.ARRIVING]
+    quota.require_room(ctx, tx, home.project, bytes=sum(row.bytes for row in new), files=len(new))
 
 
 def _require_not_removing(row: StoredObject) -> None:
@@ -197,7 +210,9 @@ def grants(ctx: Services, caller: Caller, project: str, push_id: int, request: G
         require_open(push)
         now = ctx.clock()
         rows = [tx.datasets.expect(home.project.id, o.kind, o.sha256, bytes=o.bytes, now=now) for o in request.objects]
+        require_room(ctx, tx, home, rows)
         tx.datasets.change_push(push.id, touched_at=now)
+    quota.write_data(ctx, home.project)
     for row in rows:
         _require_not_removing(row)
     return GrantAnswer(
@@ -216,7 +231,10 @@ def _signed(home: Home, project: str, item: GrantItem) -> str:
 
 
 def sent(ctx: Services, caller: Caller, project: str, push_id: int, request: SentRequest) -> None:
-    """Registers what was sent straight to the store. Raises RefusedError (not_there) for what is not, or not whole."""
+    """Registers what was sent straight to the store, as the store has answered the client.
+
+    Raises RefusedError (not_there) when a push's first object is not there, or not whole.
+    """
     with ctx.store.read() as tx:
         home, push = data.push(ctx, tx, caller, project, push_id)
         require_open(push)
@@ -236,11 +254,18 @@ def _register(ctx: Services, home: Home, push: Push, item: PackIndex) -> None:
         raise UsageError(f"The index of pack {item.sha256[:12]} reaches behind its end.", "Push again.")
     if item.kind == layout.PACK:
         home.store.put_bytes(layout.index_key(project, item.sha256), packs.index(contents))
-    found = home.store.head(layout.keys(project, item.kind, item.sha256)[0])
+    if not push.sent_bytes:
+        # the first one shows that the client's way leads to this store; from then on the store's answer to the client
+        # counts, as it does for every S3 client: there are servers that read an object whole to answer a HEAD
+        _require_there(home, item)
+    _arrived(ctx, push, row, item.bytes, [NewContent(sha256, size, offset) for sha256, offset, size in contents])
+
+
+def _require_there(home: Home, item: PackIndex) -> None:
+    found = home.store.head(layout.keys(home.project.name, item.kind, item.sha256)[0])
     if found != item.bytes:
         said = "is not in the store" if found is None else f"has {found} bytes in the store, not {item.bytes}"
         raise RefusedError(f"The {item.kind} {item.sha256[:12]} {said}.", "Send it again.", code="not_there")
-    _arrived(ctx, push, row, item.bytes, [NewContent(sha256, size, offset) for sha256, offset, size in contents])
 
 
 # -- what it is made of

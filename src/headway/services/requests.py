@@ -112,6 +112,18 @@ def datasets(ctx: Services, tx: Transaction, project: Project, references: Seque
     return pinned
 
 
+def hold(tx: Transaction, pinned: Sequence[Mapping[str, Any]]) -> None:
+    """Nobody removes these versions before the commit. Raises NotFoundError for one that was removed meanwhile."""
+    wanted = {int(use["version_id"]): use for use in pinned}
+    if not wanted:
+        return
+    found = {number: tx.products.dataset_version_by_id(number) for number in wanted}
+    tx.datasets.share({version.dataset_id for version in found.values() if version is not None})
+    for number, use in wanted.items():
+        if tx.products.dataset_version_by_id(number) is None:
+            raise NotFoundError(f"Dataset {use['dataset']}@{use['version']} was just removed.", "Name another version.")
+
+
 def check_cache_region(ctx: Services, project: Project) -> None:
     """Raises RefusedError (region) when the project's data may not lie in the nodes' caches."""
     regions.require(project.name, project.regions, ctx.region, "the cache of this platform's nodes")

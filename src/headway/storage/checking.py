@@ -24,6 +24,15 @@ _MOST = 1000
 _DAMAGED = "Its content is not what the manifest says."
 
 
+@dataclass(frozen=True)
+class _Fault:
+    """What is wrong with a file, and the object at fault."""
+
+    said: str
+    kind: str
+    sha256: str
+
+
 @dataclass
 class Checked:
     """What was read, and what of it is wrong."""
@@ -33,15 +42,18 @@ class Checked:
     #: path -> what is wrong, of the first 1,000
     faults: dict[str, str] = field(default_factory=dict)
     faulty: int = 0
+    #: (kind, SHA-256) of the packs and parts that they come from
+    objects: set[tuple[str, str]] = field(default_factory=set)
 
-    def add(self, rows: Iterable[Placed], faults: dict[str, str]) -> None:
+    def add(self, rows: Iterable[Placed], faults: dict[str, _Fault]) -> None:
         for row in rows:
             self.files += 1
             self.bytes += row.bytes
             if fault := faults.get(row.path):
                 self.faulty += 1
                 if len(self.faults) < _MOST:
-                    self.faults[row.path] = fault
+                    self.faults[row.path] = fault.said
+                self.objects.add((fault.kind, fault.sha256))
 
 
 def check_version(
@@ -55,7 +67,7 @@ def check_version(
             while page := list(islice(chosen, PAGE_ROWS)):
                 tasks = [pool.submit(_pack, store, project, pack, rows) for pack, rows in _by_pack(page).items()]
                 tasks += [pool.submit(_large, store, project, row) for row in page if row.pack is None]
-                faults: dict[str, str] = {}
+                faults: dict[str, _Fault] = {}
                 for task in tasks:
                     faults.update(task.result())
                 found.add(page, faults)
@@ -73,20 +85,21 @@ def _by_pack(page: Iterable[Placed]) -> dict[str, list[Placed]]:
     return packs
 
 
-def _pack(store: ObjectStore, project: str, pack: str, rows: list[Placed]) -> dict[str, str]:
+def _pack(store: ObjectStore, project: str, pack: str, rows: list[Placed]) -> dict[str, _Fault]:
     """Faults of files whose contents are in one pack, by path."""
     places: dict[tuple[int, int], list[Placed]] = {}
     for row in rows:
         places.setdefault((row.offset or 0, row.bytes), []).append(row)
-    faults: dict[str, str] = {}
+    faults: dict[str, _Fault] = {}
+    damaged = _Fault(_DAMAGED, layout.PACK, pack)
     key = layout.pack_key(project, pack)
     for segment in _segments(sorted(places)):
         try:
             digests = _digests(store, key, segment)
         except MissingObjectError:
-            return {row.path: f"Its pack {pack[:12]} is gone." for row in rows}
+            return {row.path: _Fault(f"Its pack {pack[:12]} is gone.", layout.PACK, pack) for row in rows}
         for place, digest in zip(segment, digests, strict=True):
-            faults.update({row.path: _DAMAGED for row in places[place] if row.sha256 != digest})
+            faults.update({row.path: damaged for row in places[place] if row.sha256 != digest})
     return faults
 
 
@@ -126,7 +139,7 @@ def _digests(store: ObjectStore, key: str, places: list[tuple[int, int]]) -> lis
     return found
 
 
-def _large(store: ObjectStore, project: str, row: Placed) -> dict[str, str]:
+def _large(store: ObjectStore, project: str, row: Placed) -> dict[str, _Fault]:
     whole = hashlib.sha256()
     for sha256, size in row.parts:
         part, read = hashlib.sha256(), 0
@@ -136,7 +149,9 @@ def _large(store: ObjectStore, project: str, row: Placed) -> dict[str, str]:
                 whole.update(block)
                 read += len(block)
         except MissingObjectError:
-            return {row.path: f"Its part {sha256[:12]} is gone."}
+            return {row.path: _Fault(f"Its part {sha256[:12]} is gone.", layout.PART, sha256)}
         if (part.hexdigest(), read) != (sha256, size):
-            return {row.path: f"Its part {sha256[:12]} is not what its name says."}
-    return {} if whole.hexdigest() == row.sha256 else {row.path: _DAMAGED}
+            return {row.path: _Fault(f"Its part {sha256[:12]} is not what its name says.", layout.PART, sha256)}
+    # each part is right: they are not those of this file
+    right = whole.hexdigest() == row.sha256
+    return {} if right else {row.path: _Fault(_DAMAGED, layout.PART, row.parts[0][0] if row.parts else "")}

@@ -11,6 +11,7 @@ projects/<project>/datasets/<name>/<version>.json   a version: {"name", "version
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 #: the kinds of objects that the record knows; each is named by a SHA-256, a version by "<name>/<version>"
@@ -52,6 +53,7 @@ def keys(project: str, kind: str, name: str) -> Sequence[str]:
     return (f"projects/{project}/datasets/{name}.json",)
 
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 #: folder below the project -> kind of what lies in it
 FOLDERS = {"packs": PACK, "parts": PART, "manifests": MANIFEST, "datasets": VERSION}
 
@@ -65,4 +67,5 @@ def named(project: str, key: str) -> tuple[str, str] | None:
     name = rest
     for suffix in (".tar", ".rows.gz", ".json"):
         name = name.removesuffix(suffix)
-    return (kind, name) if key in keys(project, kind, name) else None
+    ours = kind == VERSION or _SHA256.fullmatch(name)
+    return (kind, name) if ours and key in keys(project, kind, name) else None

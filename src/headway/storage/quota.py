@@ -1,13 +1,14 @@
 """A project's storage quota: exact over processes and over kills.
 
-`quota.json` holds the limits, `usage.json` what is used and what is about to be:
+`quota.json` holds the limits, `data.json` what the project's datasets take of them (both written by the api, out of
+the record), and `usage.json` what its outputs use and are about to use:
 
     {"bytes": int, "files": int, "pending": {TARGET: {"bytes", "files", "old": [bytes, files, inode] | null,
                                                       "owners": [{"pid", "started", "boot", "host", "at"}]}}}
 
-Both lie in the project's folder and are changed under a lock (flock of `usage.lock`). A publisher reserves before it
-renames. Whoever takes the lock next settles: a pending target that is there counts as used, at the size that it really
-has, whether its publisher lived to say so or not; one that is missing and whose owners are dead is dropped.
+They lie in the project's folder; usage and data are changed under a lock (flock of `usage.lock`). A publisher reserves
+before it renames. Whoever takes the lock next settles: a pending target that is there counts as used, at the size that
+it really has, whether its publisher lived to say so or not; one that is missing and whose owners are dead is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class ProjectQuota:
         self.folder = Path(folder)
         self._usage = self.folder / "usage.json"
         self._limits = self.folder / "quota.json"
+        self._data = self.folder / "data.json"
 
     def limits(self) -> tuple[int | None, int | None]:
         """(bytes, files) that may be used; None: no limit. Read anew each time."""
@@ -53,6 +55,21 @@ class ProjectQuota:
         """Raises OSError when the file cannot be written; the limits are then as before."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self._limits, {"bytes": bytes, "files": files})
+
+    def data(self) -> Usage:
+        """(bytes, files) that the project's datasets take in its store, as the api last wrote it."""
+        raw = read_json(self._data) or {}
+        return raw.get("bytes", 0), raw.get("files", 0)
+
+    def set_data(self, count: Callable[[], Usage]) -> None:
+        """Writes what `count` says down; of several who do so at once the one who counts last also writes last.
+
+        Raises OSError when the file cannot be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked(write=True):
+            size, files = count()
+            write_json(self._data, {"bytes": size, "files": files})
 
     def usage(self) -> Usage:
         """(bytes, files) that published outputs take now; what is only reserved does not count."""
@@ -224,27 +241,31 @@ class ProjectQuota:
             return
         others = [e for k, e in state["pending"].items() if k != key]
         limits = dict(zip(("bytes", "files"), allowed, strict=True))
+        data_bytes, data_files = self.data()
         figures = {
             "limit_bytes": limits["bytes"],
             "limit_files": limits["files"],
-            "used_bytes": state["bytes"],
-            "used_files": state["files"],
+            "used_bytes": state["bytes"] + data_bytes,
+            "used_files": state["files"] + data_files,
+            "data_bytes": data_bytes,
+            "data_files": data_files,
             "reserved_bytes": sum(e["bytes"] - (e["old"][0] if e["old"] else 0) for e in others),
             "reserved_files": sum(e["files"] - (e["old"][1] if e["old"] else 0) for e in others),
             "needed_bytes": bytes - (old[0] if old else 0),
             "needed_files": files - (old[1] if old else 0),
         }
         for what in ("files", "bytes"):
-            limit, used = limits[what], figures[f"used_{what}"]
+            limit, used, data = limits[what], figures[f"used_{what}"], figures[f"data_{what}"]
             reserved, needed = figures[f"reserved_{what}"], figures[f"needed_{what}"]
             # what makes things no worse is let through: a damaged output is repaired over the limit too
             if limit is not None and needed > 0 and used + reserved + needed > limit:
                 raise TargetFullError(
                     "over_quota",
                     self.folder,
-                    f"Project {self.folder.name} may have {limit} {what}: {used} are used, {needed} more are needed.",
-                    f"Raise it (`headway project quota {self.folder.name}` with --{what}) or remove outputs; "
-                    "work goes on by itself.",
+                    f"Project {self.folder.name} may have {limit} {what}: {used} are used"
+                    f"{f' ({data} by datasets)' if data else ''}, {needed} more are needed.",
+                    f"Raise it (`headway project quota {self.folder.name}` with --{what}) or remove outputs"
+                    f"{' or datasets' if data else ''}; work goes on by itself.",
                     {**figures, "waiting": used + needed <= limit},
                 )
 

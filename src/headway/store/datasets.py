@@ -18,7 +18,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from headway.rules.records import Dataset, DatasetVersion, Push, StoredObject
 from headway.rules.states import ObjectState, PushState
 from headway.store.area import Area, T
-from headway.store.tables import contents, dataset_versions, datasets, pushes, stored_objects
+from headway.store.tables import (
+    contents,
+    dataset_versions,
+    datasets,
+    evaluations,
+    model_versions,
+    models,
+    pushes,
+    runs,
+    stored_objects,
+)
 
 #: values of one question
 BATCH = 5_000
@@ -76,11 +86,17 @@ class Datasets(Area):
         query = sa.select(stored_objects).where(stored_objects.c.project_id == project_id)
         return self._all(StoredObject, query.order_by(stored_objects.c.id))
 
-    def stored(self, project_id: int) -> tuple[int, int]:
-        """(bytes, objects) that the project's packs and parts take."""
+    def stored(self, project_id: int, *, expected_since: float | None = None) -> tuple[int, int]:
+        """(bytes, objects) that the project's datasets take in its store.
+
+        expected_since: also what was announced since then and has not arrived.
+        """
+        counts = stored_objects.c.state != ObjectState.ARRIVING
+        if expected_since is not None:
+            counts |= stored_objects.c.touched_at >= expected_since
         row = self._connection.execute(
             sa.select(sa.func.coalesce(sa.func.sum(stored_objects.c.bytes), 0), sa.func.count()).where(
-                stored_objects.c.project_id == project_id, stored_objects.c.state != ObjectState.ARRIVING
+                stored_objects.c.project_id == project_id, counts
             )
         ).one()
         return int(row[0]), int(row[1])
@@ -123,27 +139,37 @@ class Datasets(Area):
         where = (stored_objects.c.id == found.id) & (stored_objects.c.touched_at == found.touched_at)
         if not self._update(stored_objects, where, state=ObjectState.REMOVING):
             return False
-        self._connection.execute(sa.delete(contents).where(contents.c.pack_id == found.id))
-        if found.kind == "part":
-            self._forget_large(found.project_id, found.id)
+        self._forget_contents(found)
         return True
+
+    def damage(self, found: StoredObject) -> None:
+        """An object is no longer what it was: nothing new counts on it or its contents before it is sent again."""
+        where = (stored_objects.c.id == found.id) & (stored_objects.c.state != ObjectState.REMOVING)
+        if self._update(stored_objects, where, state=ObjectState.DAMAGED):
+            self._forget_contents(found)
 
     def claim(self, project_id: int, kind: str, name: str, *, now: float) -> StoredObject | None:
         """A row, being removed, for an object that has none; None: it has one."""
-        done = self._connection.execute(
+        made = self._scalar(
             self._insertion(stored_objects)
             .values(
                 project_id=project_id, kind=kind, name=name, bytes=0, files=0, state=ObjectState.REMOVING,
                 created_at=now, touched_at=now,
             )
             .on_conflict_do_nothing()
+            .returning(stored_objects.c.id)
         )  # fmt: skip
-        return self.object(project_id, kind, name) if done.rowcount == 1 else None
+        return self.object(project_id, kind, name) if made is not None else None
 
     def forget(self, object_id: int) -> None:
         """The object is gone from the store."""
         where = (stored_objects.c.id == object_id) & (stored_objects.c.state == ObjectState.REMOVING)
         self._connection.execute(sa.delete(stored_objects).where(where))
+
+    def _forget_contents(self, found: StoredObject) -> None:
+        self._connection.execute(sa.delete(contents).where(contents.c.pack_id == found.id))
+        if found.kind == "part":
+            self._forget_large(found.project_id, found.id)
 
     def _forget_large(self, project_id: int, part_id: int) -> None:
         query = sa.select(contents.c.sha256, contents.c.parts).where(
@@ -243,6 +269,12 @@ class Datasets(Area):
         rows = self._connection.execute(query).mappings()
         return [(r["dataset_name"], DatasetVersion(**{c.name: r[c.name] for c in dataset_versions.c})) for r in rows]
 
+    def mended(self, project_id: int, digest: str) -> None:
+        """The manifest of these versions names what is here."""
+        own = sa.select(datasets.c.id).where(datasets.c.project_id == project_id)
+        where = dataset_versions.c.dataset_id.in_(own) & (dataset_versions.c.digest == digest)
+        self._update(dataset_versions, where, damaged=False)
+
     def change_version(self, version_id: int, **changes: Any) -> None:
         self._update(dataset_versions, dataset_versions.c.id == version_id, **changes)
 
@@ -250,7 +282,40 @@ class Datasets(Area):
         self._update(pushes, pushes.c.version_id == version_id, version_id=None)
         self._connection.execute(sa.delete(dataset_versions).where(dataset_versions.c.id == version_id))
 
+    def share(self, dataset_ids: Collection[int]) -> None:
+        """Until the commit nobody removes a version of these. Whoever refers to one looks for it after that."""
+        query = sa.select(datasets.c.id).where(datasets.c.id.in_(set(dataset_ids))).order_by(datasets.c.id)
+        self._connection.execute(query.with_for_update(read=True)).all()
+
+    def jobs_with(self, project_id: int, version_id: int) -> list[int]:
+        """The jobs that were given the version, ended ones too, oldest first."""
+        query = sa.select(runs.c.id, runs.c.datasets).where(
+            runs.c.project_id == project_id, runs.c.owner == "job", sa.cast(runs.c.datasets, sa.Text) != "[]"
+        )
+        return self._naming(query.order_by(runs.c.id), version_id)
+
+    def evaluations_with(self, project_id: int, version_id: int) -> list[int]:
+        """The evaluations that were given the version, ended ones too, oldest first."""
+        query = sa.select(evaluations.c.id, evaluations.c.plan["datasets"])
+        return self._naming(query.where(evaluations.c.project_id == project_id).order_by(evaluations.c.id), version_id)
+
+    def models_from(self, project_id: int, reference: str) -> list[str]:
+        """The model versions ("digits@2") that come from `digits@1`, oldest first."""
+        query = (
+            sa.select(models.c.name, model_versions.c.version, model_versions.c.source)
+            .join(models, models.c.id == model_versions.c.model_id)
+            .where(models.c.project_id == project_id)
+            .order_by(model_versions.c.id)
+        )
+        found = self._connection.execute(query)
+        return [f"{name}@{number}" for name, number, source in found if reference in source.get("datasets", ())]
+
     # inside
+
+    def _naming(self, query: sa.Select[Any], version_id: int) -> list[int]:
+        """Of rows (id, what datasets it uses) the ids of those that use the version."""
+        found = self._connection.execute(query)
+        return [number for number, uses in found if any(use["version_id"] == version_id for use in uses or ())]
 
     def _insertion(self, table: sa.Table) -> Any:
         """An insert that can say what to do where a row is there already."""

@@ -74,6 +74,12 @@ class People(Area):
         assert found is not None, f"project {project_id} is referred to and not there"
         return found
 
+    def lock_project(self, project_id: int) -> None:
+        """Until the commit nobody else takes room of its quota."""
+        # key_share: rows that refer to the project are inserted meanwhile, also by those who then wait for this
+        query = sa.select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True)
+        self._connection.execute(query)
+
     def projects(self) -> list[Project]:
         return self._all(Project, sa.select(projects).order_by(projects.c.name))
 

@@ -319,6 +319,7 @@ dataset_versions = sa.Table(
     _time("created_at"),
     _json("parents"),
     _int("sent_bytes"),
+    _flag("damaged"),
     sa.UniqueConstraint("dataset_id", "version"),
 )
 

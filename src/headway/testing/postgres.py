@@ -100,19 +100,26 @@ def postgres_server() -> Iterator[str]:
     opened.__exit__(None, None, None)
 
 
-@pytest.fixture
-def empty_postgres(postgres_server: str) -> Iterator[Store]:
-    """A database of its own without tables."""
+@contextmanager
+def postgres_database(server: str) -> Iterator[Store]:
+    """A database of its own without tables, on the server of that URL."""
     name = f"t{uuid4().hex}"
-    admin = PostgresStore(postgres_server)
+    admin = PostgresStore(server)
     with admin.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    store = PostgresStore(sa.make_url(postgres_server).set(database=name).render_as_string(hide_password=False))
+    store = PostgresStore(sa.make_url(server).set(database=name).render_as_string(hide_password=False))
     yield store
     store.close()
     with admin.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(sa.text(f"DROP DATABASE {name}"))
     admin.close()
+
+
+@pytest.fixture
+def empty_postgres(postgres_server: str) -> Iterator[Store]:
+    """A database of its own without tables."""
+    with postgres_database(postgres_server) as store:
+        yield store
 
 
 @pytest.fixture

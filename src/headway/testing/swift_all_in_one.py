@@ -50,6 +50,7 @@ pipeline = catch_errors gatekeeper healthcheck memory listing_formats s3api temp
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
+error_suppression_interval = 0
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:gatekeeper]

@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headway.wire.base import Answer, Request
+from headway.wire.base import Answer, Bounded, Request
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+#: bytes, or where some begin
+Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 #: path, bytes, SHA-256
-RowItem = tuple[str, Annotated[int, Field(ge=0)], Sha256]
+RowItem = tuple[str, Size, Sha256]
 
 # -- a push: opened, told what there is, sent what is missing, told its rows, published
 
@@ -40,7 +42,7 @@ class PushView(Answer):
     part_bytes: int
 
 
-class KnownRequest(Request):
+class KnownRequest(Bounded):
     """Which of these does the project hold already? What it holds is kept for this push."""
 
     #: of whole files
@@ -56,14 +58,14 @@ class KnownAnswer(Answer):
     parts: list[int]
 
 
-class PackIndex(Request):
+class PackIndex(Bounded):
     """A pack or part that was sent straight to the store."""
 
     kind: Literal["pack", "part"]
     sha256: Sha256
-    bytes: int = Field(ge=0)
+    bytes: Size
     #: of a pack: [SHA-256, offset, bytes] of each file in it, by offset
-    contents: list[tuple[Sha256, Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]] = []
+    contents: list[tuple[Sha256, Size, Size]] = []
 
 
 class GrantItem(Request):
@@ -81,7 +83,7 @@ class GrantAnswer(Answer):
     urls: list[str | None]
 
 
-class SentRequest(Request):
+class SentRequest(Bounded):
     """What was sent straight to the store; the server looks whether it is there."""
 
     objects: list[PackIndex] = Field(min_length=1, max_length=100)
@@ -103,11 +105,11 @@ class LargeRequest(Request):
     files: list[LargeFile] = Field(min_length=1, max_length=1000)
 
 
-class RowsRequest(Request):
+class RowsRequest(Bounded):
     """Rows of the version to be, in `rules.datasets.order`. Told again from the same start they replace those there."""
 
     #: number of the first
-    start: int = Field(ge=0)
+    start: Size
     rows: list[RowItem] = Field(min_length=1, max_length=20_000)
 
 
@@ -138,6 +140,8 @@ class DatasetVersionView(Answer):
     created_at: datetime
     #: of its push, as far as known: bytes that had to be sent, packs and parts that they made
     sent_bytes: int = 0
+    #: whether a verification found files that are not what they were; pushing the same files again mends it
+    damaged: bool = False
 
 
 class StatisticsRequest(Request):

@@ -78,7 +78,7 @@ class MemberView(Answer):
 
 
 class Usage(Answer):
-    """Vouched-for outputs of a project."""
+    """What a project has stored."""
 
     bytes: int
     files: int
@@ -88,5 +88,8 @@ class ProjectView(Answer):
     name: str
     quota_bytes: int | None
     quota_files: int | None
+    #: by its vouched-for outputs
     used: Usage
+    #: by its datasets in its store: packs, parts of large files and manifests are the files
+    data: Usage
     created_at: datetime

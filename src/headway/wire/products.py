@@ -46,27 +46,6 @@ class PackView(Answer):
     bytes: int
 
 
-class DatasetVersionView(Answer):
-    name: str
-    version: int
-    digest: str
-    files: int
-    bytes: int
-    statistics: dict[str, Any]
-    source: str
-    created_by: str
-    created_at: datetime
-
-
-class VerifyView(Answer):
-    name: str
-    version: int
-    files: int
-    bytes: int
-    #: files whose content is not what the manifest says: {"path": reason}
-    faults: dict[str, str]
-
-
 class ModelRequest(Request):
     """Registers a version from a job's checkpoint; `checkpoint` is a name, or "best" with `evaluation`."""
 

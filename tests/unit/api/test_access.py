@@ -59,6 +59,7 @@ BODIES: dict[str, Any] = {
         "files": [{"path": "a", "bytes": 1, "sha256": HASH, "pack": HASH, "offset": 0}]
     },
     "/projects/{project}/datasets/{name}/versions/{version}/statistics": {"statistics": {}},
+    "/projects/{project}/datasets/gc": {"dry_run": False},
     "/projects/{project}/caches/warm": {"dataset": "digits"},
     "/projects/{project}/pushes": {"name": "digits"},
     "/projects/{project}/pushes/{push}/known": {},
@@ -79,7 +80,10 @@ BODIES: dict[str, Any] = {
 
 
 #: what a route must be asked with besides
-QUERIES = {"/projects/{project}/datasets/{name}/versions/{version}/content": {"path": "a"}}
+QUERIES: dict[str, dict[str, Any]] = {
+    "/projects/{project}/datasets/{name}/versions/{version}/content": {"path": "a"},
+    "/projects/{project}/datasets/{name}/diff": {"older": 1, "newer": 1},
+}
 
 
 def routes(app: FastAPI) -> list[tuple[str, str]]:

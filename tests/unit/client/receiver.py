@@ -24,6 +24,8 @@ class Receiver:
 
     def __init__(self) -> None:
         self.direct = False
+        #: whether what is sent straight to the store is answered as a store does, with an ETag
+        self.tagged = True
         self.objects: dict[str, bytes] = {}
         #: every body's name, in the order that they came
         self.bodies: list[str] = []
@@ -129,6 +131,8 @@ def receiving() -> Iterator[tuple[Receiver, Transport]]:
             said = b"" if found is None else json.dumps(found).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(said)))
+            if receiver.tagged and path.startswith("/straight/"):
+                self.send_header("ETag", '"tag"')
             self.end_headers()
             self.wfile.write(said)
 

@@ -121,6 +121,15 @@ def test_a_store_that_cannot_be_reached_is_gone_round(pushing: Pushing, receiver
     assert pushing(folder).files == 123
 
 
+def test_an_answer_that_is_no_stores_is_not_believed(pushing: Pushing, receiver: Receiver, folder: Path) -> None:
+    receiver.direct, receiver.tagged = True, False
+    asked: list[str] = []
+    receiver.trouble = lambda method, path: asked.append(path[path.rindex("/") :])
+    assert pushing(folder).files == 123
+    assert asked.count("/grants") <= 2
+    assert asked.count("/sent") == 0
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(500, "failed"), (503, "unreachable"), (409, "removing"), (429, ""), (409, "not_there")]
 )

@@ -12,10 +12,11 @@ from headway.api.dependencies import Ctx, Who
 from headway.api.ranges import ranged
 from headway.api.uploads import received
 from headway.rules.datasets import PAGE_ROWS
-from headway.services import dataset_looks, datasets, snapshots
+from headway.services import dataset_diff, dataset_looks, datasets, snapshots
 from headway.storage import layout
 from headway.wire.datasets import (
     DatasetVersionView,
+    DiffView,
     FilesPage,
     PlacesPage,
     StatisticsRequest,
@@ -88,6 +89,12 @@ def publish(ctx: Ctx, who: Who, project: str, name: str, request: VersionRequest
 def versions(ctx: Ctx, who: Who, project: str, name: str) -> list[DatasetVersionView]:
     """A dataset's versions, oldest first."""
     return datasets.versions(ctx, who, project, name)
+
+
+@router.get("/datasets/{name}/diff")
+def diff(ctx: Ctx, who: Who, project: str, name: str, older: int, newer: int, older_name: str = "") -> DiffView:
+    """What differs between two versions of a dataset; older_name: the older one is a version of that dataset."""
+    return dataset_diff.diff(ctx, who, project, (older_name or name, older), (name, newer))
 
 
 @router.post("/datasets/{name}/versions/{version}/verify")

@@ -57,6 +57,9 @@ class Direct:
             raise LostError(f"it answered {response.status}")
         if response.status not in (200, 201, 204):
             raise NoWayError(f"it answered {response.status} {response.reason}")
+        if not response.headers.get("ETag"):
+            # every store gives one; something on the way that answers in its place does not
+            raise NoWayError("its answer has no ETag")
 
     def _connection(self, scheme: str, place: str) -> http.client.HTTPConnection:
         at: tuple[str, str, http.client.HTTPConnection] | None = getattr(self._own, "at", None)

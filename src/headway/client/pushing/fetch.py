@@ -103,7 +103,8 @@ class _Fetching:
 
     def _begin(self, response: httpx.Response) -> int | None:
         """Where the answer begins and ends; bytes in all, None where the server does not say."""
-        if response.status_code == 206:
+        # some servers answer with the range that was asked for, and say 200
+        if response.status_code == 206 or "Content-Range" in response.headers:
             start, _, whole = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
             if start.partition("-")[0] != str(self.done):
                 self.done, self._tag = 0, None

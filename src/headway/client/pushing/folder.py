@@ -32,6 +32,8 @@ _REMEDIES = {
     _LINKS: "Replace them by files, or give --skip-links to leave them out.",
 }
 _RENAME = "Rename them."
+#: files that are kept from the scan on, so that the folder is not walked twice
+_KEPT = 50_000
 
 
 class Folder:
@@ -45,12 +47,15 @@ class Folder:
         self.label = f"{host()}:{path.absolute()}"
         self._name = str(path)
         self._choice = choice
+        #: what the scan found, unless that is much
+        self._found: list[Entry] | None = None
 
     def open(self, entry: Entry) -> int:
-        return os.open(os.path.join(self.root, entry.path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(f"{self.root}/{entry.path}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
     def scan(self, each: Callable[[Entry], None] = ignore) -> Scan:
         found, look = Scan(), _Look(self.root, self._choice)
+        kept: list[Entry] = []
         remedies, faults = dict(_REMEDIES), look.faults
         for entry in look.walk():
             fault = path_fault(entry.path)
@@ -60,15 +65,18 @@ class Folder:
                 continue
             found.files += 1
             found.bytes += entry.bytes
+            if found.files <= _KEPT:
+                kept.append(entry)
             each(entry)
         faults.refuse(self._name, remedies)
+        self._found = kept if found.files <= _KEPT else None
         if not found.files:
             raise empty(self._name, look.hidden)
         found.notes = notes_on_hidden(look.hidden) + look.left_out() + notes_on_case(look.clashes)
         return found
 
     def entries(self) -> Iterator[Entry]:
-        return _Look(self.root, self._choice).walk()
+        return iter(self._found) if self._found is not None else _Look(self.root, self._choice).walk()
 
 
 def _shown(path: str) -> str:
@@ -130,7 +138,7 @@ class _Look:
 
     def _entry(self, path: str) -> Entry | bool:
         """The file at `path`; True for a folder; False for what is left out or refused."""
-        full = os.path.join(self.root, path)
+        full = f"{self.root}/{path}"
         try:
             facts = os.lstat(full)
             if stat.S_ISLNK(facts.st_mode):

@@ -79,6 +79,6 @@ class Packer:
     def _ship(self) -> None:
         pack = self._pack
         if pack.contents:
-            self._sender.send("pack", pack.close(), pack.buffer, pack.contents)
+            self._sender.send("pack", pack.close(), pack.view, pack.contents)
         else:
-            self._sender.give_back(pack.buffer)
+            self._sender.give_back(pack.view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import tarfile
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headway.rules.datasets import group
 
@@ -18,8 +18,7 @@ MOST_FILES = 20_000
 _ustar = b"0000644\0" + b"0000000\0" * 2
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """One file's bytes in a pack."""
 
     path: str
@@ -33,9 +32,8 @@ class Content:
 class Pack:
     """A tar that grows in a buffer of a fixed size. Members keep their order and are told by `contents`."""
 
-    def __init__(self, buffer: bytearray, size: int) -> None:
+    def __init__(self, buffer: bytearray | memoryview, size: int) -> None:
         """size: bytes of the tar at most."""
-        self.buffer = buffer
         self.view = memoryview(buffer)
         self.contents: list[Content] = []
         self.end = 0

@@ -36,7 +36,7 @@ class Parts:
                 whole, parts = hashlib.sha256(), list[Future[str]]()
                 for start in range(0, found.bytes, self._size):
                     buffer = self._sender.buffer()
-                    view = memoryview(buffer)[: min(self._size, found.bytes - start)]
+                    view = buffer[: min(self._size, found.bytes - start)]
                     if not reading.fill(fd, view, found, start):
                         self._sender.give_back(buffer)
                         break

@@ -34,19 +34,22 @@ def push(
     *,
     statistics: dict[str, Any] | None = None,
     choice: Choice | None = None,
+    label: str | None = None,
     told: Callable[[Progress], None] = lambda progress: None,
     notes: Callable[[str], None] = lambda note: None,
     cache: Path | None = None,
 ) -> DatasetVersionView:
     """Pushes a folder, an archive, a file or a URL as a new version; the newest one when it has the same files.
 
-    notes: told what was left out, and what may cause trouble. cache: of hashes; the user's own when None.
+    label: where it comes from, for people; the host and path, or the URL, when None. notes: told what was left out, and
+    what may cause trouble. cache: of hashes; the user's own when None.
     Raises UsageError for a source that cannot be pushed; nothing of it is sent then.
     """
     if not is_name(name):
         raise UsageError(f"{name!r} is no name of a dataset.", "Use lower-case letters, digits, and . _ - inside.")
     tracker = Tracker(told)
     with opened(given, choice or Choice(), tracker.fetching) as source:
+        source.label = label or source.label
         hashes = HashCache(getattr(source, "root", ""), cache)
         try:
             unchanged = _Unchanged(hashes, tracker)
@@ -54,7 +57,7 @@ def push(
             for note in scan.notes:
                 notes(note)
             newest = _newest(transport, project, name) if unchanged.digest else None
-            if newest is not None and newest.digest == unchanged.digest:
+            if newest is not None and newest.digest == unchanged.digest and not newest.damaged:
                 return newest
             for last in (False,) * (_ROUNDS - 1) + (True,):
                 hashes.rewind()

@@ -59,8 +59,10 @@ def as_it_is(fd: int, entry: Entry) -> Entry:
     if entry.stamp is None:
         return entry
     facts = os.fstat(fd)
-    stamp = Stamp(facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino & SIGNED)
-    return Entry(entry.path, facts.st_size, stamp, entry.offset)
+    stamp = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino & SIGNED)
+    if (facts.st_size, stamp) == (entry.bytes, entry.stamp):
+        return entry
+    return Entry(entry.path, facts.st_size, Stamp(*stamp), entry.offset)
 
 
 def fill(fd: int, view: memoryview, entry: Entry, start: int = 0) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -55,10 +56,11 @@ class Sender:
         """path: of the push in the api."""
         self._transport, self._path, self._tracker = transport, path, tracker
         self._direct: Direct | None = Direct() if push.direct else None
-        self._free: SimpleQueue[bytearray] = SimpleQueue()
+        self._free: SimpleQueue[memoryview] = SimpleQueue()
         size = max(push.pack_bytes, push.part_bytes)
         for _ in range(BUFFERS):
-            self._free.put(bytearray(size))
+            # takes memory only as far as it is filled
+            self._free.put(memoryview(mmap.mmap(-1, size)))
         self._pool = ThreadPoolExecutor(CONNECTIONS, "headway-push")
         self._lock = threading.Lock()
         self._error: BaseException | None = None
@@ -71,13 +73,13 @@ class Sender:
         self._error = self._error or Stopped()
         self._pool.shutdown(cancel_futures=True)
 
-    def buffer(self) -> bytearray:
+    def buffer(self) -> memoryview:
         """A free one; waits for it. Raises what a body failed with."""
         free = self._free.get()
         self.check()
         return free
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: memoryview) -> None:
         self._free.put(buffer)
 
     def check(self) -> None:
@@ -90,7 +92,7 @@ class Sender:
         with self._lock:
             return set(self._under_way)
 
-    def send(self, kind: Kind, body: memoryview, buffer: bytearray, contents: Sequence[Content] = ()) -> Future[str]:
+    def send(self, kind: Kind, body: memoryview, buffer: memoryview, contents: Sequence[Content] = ()) -> Future[str]:
         """Begins to send; its SHA-256 once the store has it. Counts it then."""
         with self._lock:
             self._under_way.update(c.sha256 for c in contents)
@@ -113,7 +115,7 @@ class Sender:
 
     # -- in the threads
 
-    def _send(self, kind: Kind, body: memoryview, buffer: bytearray, contents: Sequence[Content]) -> str:
+    def _send(self, kind: Kind, body: memoryview, buffer: memoryview, contents: Sequence[Content]) -> str:
         try:
             sha256 = digest(body)
             self._attempt(kind, sha256, body, contents)

@@ -55,8 +55,9 @@ class Index:
         key = group(row[0]) if self._by_group else None
         if key is None or key != self._group:
             self._firsts.append(len(self._ends) - 1)
-            # files in a folder, and large ones, in order of their paths
-            by_path = self.root or len(row) == 4
+            # of a plain folder, and large ones, in order of their paths. Where the files of a version lie does not
+            # count: a run that begins out of its cache may go on by stream
+            by_path = not self.packs or len(row) == 4
             self._places.append((len(self.packs), len(self._ends)) if by_path else (row[3], row[4]))
         self._group = key
         self._text += json.dumps(row, separators=(",", ":")).encode()

@@ -90,6 +90,10 @@ class ObjectStore(ABC):
     def delete(self, key: str) -> None:
         """Removes the object; one that is not there is no fault."""
 
+    def sweep(self, older_than: float = 3600.0) -> int:
+        """Removes what writers that died `older_than` seconds ago left beside the objects; how many."""
+        return 0
+
     def local(self, key: str) -> Path | None:
         """The object as a file on this machine, to be read and not changed; None when there is none."""
         return None

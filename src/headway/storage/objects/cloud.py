@@ -15,7 +15,9 @@ from headway.storage.verify import InvalidError
 if TYPE_CHECKING:
     import obstore.store
 
-#: least bytes of a part of an upload; S3 takes at most 10,000 parts
+#: bytes up to which a file goes in one request: packs and parts of datasets. Of a request that is cut off nothing stays
+_WHOLE_BYTES = 128 << 20
+#: of larger ones: least bytes of a part of an upload; S3 takes at most 10,000 parts
 _PART_BYTES = 8 << 20
 _MOST_PARTS = 9_000
 _PARTS_AT_ONCE = 8
@@ -42,10 +44,13 @@ class ObstoreStore(ObjectStore):
         check_key(key)
         if sha256 is not None and (found := file_digest(path)) != sha256:
             raise InvalidError(f"Its SHA-256 is {found}, not {sha256}.")
-        part = max(_PART_BYTES, -(-path.stat().st_size // _MOST_PARTS))
+        size = path.stat().st_size
+        part = max(_PART_BYTES, -(-size // _MOST_PARTS))
         # opened here: a file that is missing is no fault of the store
         with open(path, "rb") as content:
-            self._put(key, content, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
+            self._put(
+                key, content, use_multipart=size > _WHOLE_BYTES, chunk_size=part, max_concurrency=_PARTS_AT_ONCE
+            )
 
     def put_bytes(self, key: str, content: bytes) -> None:
         self._put(check_key(key), content)
