@@ -23,14 +23,13 @@ import contextlib
 import json
 import os
 import shutil
-import statistics
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import _push_peers as peers
@@ -186,17 +185,17 @@ def small(at: House) -> list[Row]:
         at.buckets.empty(bucket)
         start.append(took(NOTHING))
     tar.unlink()
-    row = Row("push_small", "s", "lower", _median(first), _median(limit), {})
-    row_again = Row("push_again", "s", "lower", _median(again), _median(start), {})
+    row = Row("push_small", "s", "lower", median(first), median(limit), {})
+    row_again = Row("push_again", "s", "lower", median(again), median(start), {})
     row_rss = Row("push_rss", "MB", "lower", max(resident), None, {})
     for name in at.peers:
         found = [_peer(at, name, source, holds, again=True)]
         while found[0][0].seconds < LONG and len(found) < at.sizes.few:
             found.append(_peer(at, name, source, holds, again=True))
-        row.peers[name] = _median([one.seconds for one, _ in found])
-        row_again.peers[name] = _median([seconds for _, seconds in found])
+        row.peers[name] = median([one.seconds for one, _ in found])
+        row_again.peers[name] = median([seconds for _, seconds in found])
         row_rss.peers[name] = max(one.resident for one, _ in found)
-    best = f"; now {min(row.peers.values()) / _median(first):.1f} times" if row.peers else ""
+    best = f"; now {min(row.peers.values()) / median(first):.1f} times" if row.peers else ""
     row.target = f"5 times faster than the best peer{best}"
     row_again.target = "< 1.5 s, faster than all"
     row_rss.target = "< 300 MB"
@@ -240,9 +239,9 @@ def large(at: House) -> Row:
             if not found or found[0] < LONG:
                 found.append(_peer(at, name, source, holds)[0].seconds)
     source.unlink()
-    row = Row("push_large", "s", "lower", _median(ours), _median(limit))
-    row.peers = {name: _median(found) for name, found in others.items()}
-    best = f"; now {_median(ours) / min(row.peers.values()):.2f} of it" if row.peers else ""
+    row = Row("push_large", "s", "lower", median(ours), median(limit))
+    row.peers = {name: median(found) for name, found in others.items()}
+    best = f"; now {median(ours) / min(row.peers.values()):.2f} of it" if row.peers else ""
     row.target = f"at most 1.1 of the fastest peer{best}"
     return row
 
@@ -278,10 +277,6 @@ def _extra(at: House, source: Path, size: int) -> float:
     return max(0.0, extra / PACK)
 
 
-def _median(values: list[float]) -> float:
-    return statistics.median(values)
-
-
 def main() -> None:
     asked = arguments(__doc__ or "")
     missing = peers.missing()
@@ -300,4 +295,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,7 +12,6 @@ import pytest
 
 from headway import bootstrap, config
 from headway.client import Client
-from headway.client.pushing.push import push
 from headway.services import connections, storage
 from headway.services.context import Services
 from headway.testing.s3servers import S3Server, rclone
@@ -101,7 +100,7 @@ def push_in_three(client: Client, folder: Path) -> list[str]:
         (folder / path).write_bytes(content)
         said.append(f"{path} {hashlib.sha256(content).hexdigest()}")
         if number in (29, 59, FILES - 1):
-            push(client.transport, client.project, "set", folder, cache=folder.with_name("hashes"))
+            client.datasets.push("set", folder)
     return sorted(said)
 
 

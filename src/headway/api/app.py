@@ -24,6 +24,7 @@ from headway.api.routers import (
     products,
     pushes,
     runs,
+    storage,
     templates,
 )
 from headway.services.context import Services
@@ -72,6 +73,7 @@ def create_app(services: Services) -> FastAPI:
         dataset_keeping,
         pushes,
         caches,
+        storage,
         evaluations,
         products,
     ):

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from headway.errors import FailedError, HeadwayError, NotFoundError, RefusedError, UnreachableError, UsageError
 from headway.rules.nearest import unknown
 from headway.storage.full import TargetFullError, from_oserror
+from headway.storage.objects import MissingObjectError
 from headway.storage.verify import InvalidError
 from headway.store.base import ConflictError
 from headway.wire.base import keys_at
@@ -58,6 +59,11 @@ def install(app: FastAPI) -> None:
     def not_valid(request: Request, error: InvalidError) -> JSONResponse:
         reason = error.reason.rstrip(".")
         return answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
+
+    @app.exception_handler(MissingObjectError)
+    def missing(request: Request, error: MissingObjectError) -> JSONResponse:
+        remedy = "If a dataset holds it, run `headway dataset verify` on it, and push the same files again."
+        return answer(NotFoundError(f"The store has no object {error.key}.", remedy))
 
     @app.exception_handler(OSError)
     def system(request: Request, error: OSError) -> JSONResponse:

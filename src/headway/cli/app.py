@@ -23,6 +23,7 @@ from headway.cli import (
     people,
     platform,
     runs,
+    storage,
     template,
     up,
 )
@@ -70,6 +71,7 @@ for name, words in {
     "template": template.app,
     "dataset": dataset.app,
     "cache": cache.app,
+    "storage": storage.app,
     "eval": evaluation.app,
     "model": model.app,
     "endpoint": endpoint.app,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headway.client.platform import Platform
     from headway.client.runs import Runs
     from headway.client.snapshots import Snapshots
+    from headway.client.storage import Storage
     from headway.client.templates import Templates
 
 
@@ -71,6 +72,12 @@ class Client:
         from headway.client.runs import Runs
 
         return Runs(self.transport, self.project)
+
+    @cached_property
+    def storage(self) -> Storage:
+        from headway.client.storage import Storage
+
+        return Storage(self.transport, self.project)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from headway.errors import NotFoundError
+from headway.errors import FailedError, NotFoundError
 from headway.rules.access import Action, Caller
 from headway.rules.records import Dataset, DatasetVersion, Project, Push
 from headway.services import access, datastores, requests
 from headway.services.context import Services
 from headway.storage.manifests import Manifest, open_manifest
 from headway.storage.objects import MissingObjectError, ObjectStore
+from headway.storage.verify import InvalidError
 from headway.store.base import Transaction
 
 
@@ -53,12 +56,19 @@ def version(ctx: Services, caller: Caller, project: str, name: str, number: int 
         return Version(found_home, *requests.dataset(tx, found_home.project, reference))
 
 
-def manifest(found: Version) -> Manifest:
-    """Raises NotFoundError when it is gone from the store, InvalidError."""
+def opened(found: Version) -> Manifest:
+    """Raises MissingObjectError, InvalidError, as reading it does."""
+    return open_manifest(found.home.store, found.home.project.name, found.version.digest)
+
+
+@contextmanager
+def manifest(found: Version) -> Iterator[Manifest]:
+    """The version's manifest, to be read in the block. Raises FailedError (damaged) for one that cannot be read."""
     try:
-        return open_manifest(found.home.store, found.home.project.name, found.version.digest)
-    except MissingObjectError:
-        raise NotFoundError(
-            f"The manifest of {found} is gone from the store.",
+        yield opened(found)
+    except (MissingObjectError, InvalidError) as error:
+        raise FailedError(
+            f"The manifest of {found} cannot be read ({str(error).rstrip('.')}).",
             f"Run `headway dataset verify {found}`, and push the same files again: that mends it.",
-        ) from None
+            code="damaged",
+        ) from error

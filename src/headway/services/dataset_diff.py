@@ -16,10 +16,11 @@ def diff(ctx: Services, caller: Caller, project: str, older: tuple[str, int], ne
     """older, newer: name and number. Raises NotFoundError, FailedError when a manifest is damaged."""
     before, after = (data.version(ctx, caller, project, *one) for one in (older, newer))
     try:
-        found = compare(data.manifest(before), data.manifest(after))
+        found = compare(data.opened(before), data.opened(after))
     except (InvalidError, MissingObjectError) as error:
         raise FailedError(
-            f"{before} and {after} cannot be compared ({error}).", "Push the same files again: that mends it."
+            f"{before} and {after} cannot be compared ({error}).",
+            "`headway dataset verify` says which; push its files again: that mends it.",
         ) from None
     counts = {what: found.counts.get(what, 0) for what in ("added", "removed", "changed", "moved")}
     return DiffView(

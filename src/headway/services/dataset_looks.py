@@ -29,11 +29,10 @@ def files(
     ctx: Services, caller: Caller, project: str, name: str, version: int, *, prefix: str, after: str | None, limit: int
 ) -> FilesPage:
     """The files below the folder, or under the path, `prefix` ("": all) that come behind `after`, at most `limit`."""
-    manifest = data.manifest(data.version(ctx, caller, project, name, version))
     below = prefix.rstrip("/")
-    found = list(
-        islice(_below(manifest.since(below if after is None else after, after=after is not None), below), limit + 1)
-    )
+    with data.manifest(data.version(ctx, caller, project, name, version)) as manifest:
+        rows = manifest.since(below if after is None else after, after=after is not None)
+        found = list(islice(_below(rows, below), limit + 1))
     page = found[:limit]
     return FilesPage(
         files=[(row.path, row.bytes, row.sha256) for row in page], after=page[-1].path if len(found) > limit else None
@@ -54,10 +53,10 @@ def _below(rows: Iterator[Placed], folder: str) -> Iterator[Placed]:
 def places(ctx: Services, caller: Caller, project: str, name: str, version: int, page: int) -> PlacesPage:
     """A page of the manifest with the places of the contents. Raises NotFoundError for one behind the last."""
     found = data.version(ctx, caller, project, name, version)
-    manifest = data.manifest(found)
-    if page >= manifest.pages:
-        raise NotFoundError(f"Dataset {found} has no page {page}.", f"Its last page is {manifest.pages - 1}.")
-    return PlacesPage(page=page, pages=manifest.pages, rows=[_row(row) for row in manifest.page(page)])
+    with data.manifest(found) as manifest:
+        if page >= manifest.pages:
+            raise NotFoundError(f"Dataset {found} has no page {page}.", f"Its last page is {manifest.pages - 1}.")
+        return PlacesPage(page=page, pages=manifest.pages, rows=[_row(row) for row in manifest.page(page)])
 
 
 def _row(row: Placed) -> PlacedRow:
@@ -74,7 +73,8 @@ def _row(row: Placed) -> PlacedRow:
 def content(ctx: Services, caller: Caller, project: str, name: str, version: int, path: str) -> Content:
     """What the file holds. Raises NotFoundError: the version has no such file."""
     found = data.version(ctx, caller, project, name, version)
-    row = data.manifest(found).find(path)
+    with data.manifest(found) as manifest:
+        row = manifest.find(path)
     if row is None:
         raise NotFoundError(f"Dataset {found} has no file {path!r}.", "Its files are what `files` lists.")
     if row.pack is None:
@@ -92,7 +92,8 @@ def stored(ctx: Services, caller: Caller, project: str, kind: str, sha256: str) 
     size = home.store.head(key)
     if size is None:
         raise NotFoundError(
-            f"Project {project} has no {kind} {sha256[:12]}.", "A version's places name those there are."
+            f"Project {project} has no {kind} {sha256[:12]}.",
+            "If a version names it, run `headway dataset verify` on it, and push the same files again: that mends it.",
         )
     return _content(home.store, [(key, 0, size)])
 

@@ -3,107 +3,20 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any
 
-from headway.errors import NotFoundError, UsageError
+from headway.errors import NotFoundError
 from headway.rules.access import Action, Caller
 from headway.rules.nearest import advice
-from headway.rules.records import Project
 from headway.services import access, damage, data, requests
 from headway.services.context import Services
 from headway.services.dataset_views import version_views
-from headway.storage import datasets as storage
 from headway.storage.checking import Checked, check_version
-from headway.storage.manifests import open_manifest
+from headway.storage.objects import MissingObjectError
 from headway.storage.verify import InvalidError
-from headway.store.base import ConflictError, Transaction
 from headway.wire.datasets import DatasetVersionView, VerifyView
-from headway.wire.people import NAME
-from headway.wire.products import FileEntry, KnownAnswer, KnownRequest, PackView, VersionRequest
-
-#: bytes of one pack; a file that is larger cannot be pushed
-LIMIT = 64 << 30
-
-
-def check(ctx: Services, caller: Caller, project: str) -> None:
-    """Raises unless the caller may push there: asked before a body is taken in."""
-    with ctx.store.read() as tx:
-        access.project(tx, caller, project, Action.WORK)
-
-
-def put_pack(ctx: Services, caller: Caller, project: str, sha256: str, body: BinaryIO) -> PackView:
-    """Takes a pack in; one that is there stays as it is. Raises UsageError when its content is not `sha256`'s."""
-    check(ctx, caller, project)
-    return PackView(sha256=sha256, bytes=storage.receive_pack(ctx.objects, project, body, sha256))
-
-
-def known(ctx: Services, caller: Caller, project: str, request: KnownRequest) -> KnownAnswer:
-    """Places of those contents that some version in the project holds."""
-    with ctx.store.read() as tx:
-        home = access.project(tx, caller, project, Action.WORK)
-        found = [v for d in tx.products.datasets(home.id) for v in tx.products.dataset_versions(d.id)]
-    wanted, places = set(request.sha256), dict[str, FileEntry]()
-    for digest in dict.fromkeys(v.digest for v in sorted(found, key=lambda v: -v.id)):
-        if len(places) == len(wanted):
-            break
-        for entry in _files(ctx, project, digest):
-            if entry["sha256"] in wanted and entry["sha256"] not in places:
-                places[entry["sha256"]] = FileEntry(**entry)
-    return KnownAnswer(known=places)
-
-
-def _files(ctx: Services, project: str, digest: str) -> list[dict[str, Any]]:
-    rows = open_manifest(ctx.objects, project, digest).rows()
-    return [{k: getattr(r, k) for k in ("path", "bytes", "sha256", "pack", "offset")} for r in rows if r.pack]
-
-
-def publish(ctx: Services, caller: Caller, project: str, name: str, request: VersionRequest) -> DatasetVersionView:
-    """A new version, or the newest one when it holds the same files.
-
-    Raises UsageError for a path that stands twice or leads outside, or a place that is in no pack.
-    """
-    if not re.match(NAME, name):
-        raise UsageError(f"{name!r} is no name of a dataset.", "Use lower-case letters, digits, and . _ - inside.")
-    check(ctx, caller, project)
-    digest = storage.publish_manifest(
-        ctx.objects, project, [f.model_dump() for f in request.files], source=request.source, created=ctx.clock()
-    )
-    for last in (False, True):
-        try:
-            with ctx.store.begin() as tx:
-                home = access.project(tx, caller, project, Action.WORK)
-                return _insert(ctx, tx, caller, home, name, request, digest)
-        except ConflictError:
-            # somebody else published at the same moment and took the number
-            if last:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _insert(
-    ctx: Services, tx: Transaction, caller: Caller, home: Project, name: str, request: VersionRequest, digest: str
-) -> DatasetVersionView:
-    dataset = tx.products.dataset(home.id, name) or tx.products.add_dataset(
-        project_id=home.id, name=name, now=ctx.clock()
-    )
-    found = tx.products.dataset_versions(dataset.id)
-    if found and found[-1].digest == digest:
-        return version_views(tx, dataset.name, found[-1:])[0]
-    version = tx.products.add_dataset_version(
-        dataset_id=dataset.id,
-        version=found[-1].version + 1 if found else 1,
-        digest=digest,
-        files=len(request.files),
-        bytes=sum(f.bytes for f in request.files),
-        statistics=request.statistics,
-        source=request.source,
-        created_by=caller.user_id,
-        created_at=ctx.clock(),
-    )
-    return version_views(tx, dataset.name, [version])[0]
 
 
 def listing(ctx: Services, caller: Caller, project: str) -> list[DatasetVersionView]:
@@ -138,9 +51,9 @@ def put_statistics(
 
 def _read(found: data.Version, wanted: Callable[[], bool]) -> Checked:
     try:
-        manifest = data.manifest(found)
-    except (NotFoundError, InvalidError) as error:
-        return Checked(faults={"": str(error)}, faulty=1)
+        manifest = data.opened(found)
+    except (MissingObjectError, InvalidError) as error:
+        return Checked(faults={"": f"The manifest cannot be read ({error})."}, faulty=1)
     return check_version(found.home.store, found.home.project.name, manifest, wanted)
 
 

@@ -18,7 +18,6 @@ from uuid import uuid4
 from headway.client import Client
 from headway.client.pushing.entries import Choice
 from headway.client.pushing.progress import Progress
-from headway.client.pushing.push import push
 from headway.client.transport import Transport
 from headway.rules import datasets as rules
 from headway.rules.access import Role
@@ -45,15 +44,6 @@ from headway.rules import datasets as rules
 rules.PACK_BYTES, rules.LARGE_BYTES, rules.PART_BYTES = map(int, sys.argv[1:4])
 from headway import bootstrap
 sys.exit(bootstrap.main(sys.argv[4:]))
-"""
-#: a push in a process of its own
-_PUSH = """
-import sys
-from pathlib import Path
-from headway.client.pushing.push import push
-from headway.client.transport import Transport
-url, token, project, name, source, cache = sys.argv[1:]
-print(push(Transport(url, token), project, name, Path(source), cache=Path(cache)).version)
 """
 
 
@@ -87,21 +77,20 @@ class Project:
     def push(self, source: Path | str, name: str = "digits", **choice: bool) -> DatasetVersionView:
         self.notes.clear()
         self.told.clear()
-        return push(
-            self.transport,
-            self.name,
-            name,
-            source,
-            choice=Choice(**choice),
-            told=self.told.append,
-            notes=self.notes.append,
-            cache=self.home / "hashes.sqlite",
+        return self.client.datasets.push(
+            name, source, choice=Choice(**choice), progress=self.told.append, notes=self.notes.append
         )
 
-    def begin_push(self, source: Path, name: str = "digits") -> subprocess.Popen[str]:
-        """A push in a process that may be killed; it prints the version's number."""
-        words = [self.api_line.url, self.token, self.name, name, str(source), str(self.home / "hashes.sqlite")]
-        return subprocess.Popen([sys.executable, "-c", _PUSH, *words], stdout=subprocess.PIPE, text=True)
+    def begin_push(self, source: Path, name: str = "digits") -> subprocess.Popen[bytes]:
+        """`headway dataset push`, in a process that may be killed."""
+        words = ["--project", self.name, "dataset", "push", str(source), name]
+        address = {"HEADWAY_URL": self.api_line.url, "HEADWAY_TOKEN": self.token, "HEADWAY_HOME": str(self.home)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "headway", *words],
+            env={**os.environ, **address},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def verify(self, version: int, name: str = "digits", sample: float | None = None) -> VerifyView:
         path = f"/projects/{self.name}/datasets/{name}/versions/{version}/verify"

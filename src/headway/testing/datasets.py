@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 
 from headway.client.pushing import hashes, sending
-from headway.errors import NotFoundError
+from headway.errors import HeadwayError, NotFoundError
 from headway.rules import datasets as rules
 from headway.storage import layout
 from headway.storage.manifests import open_manifest
@@ -34,6 +34,7 @@ from headway.store.base import Store
 from headway.testing.api import Api
 from headway.testing.dataset_project import LARGE, PACK, PART, Project, api_process, in_order, made, served, write
 from headway.testing.s3servers import S3Server
+from headway.testing.swift_all_in_one import free_port
 
 
 def example(seed: int = 0) -> dict[str, bytes]:
@@ -68,8 +69,9 @@ class DatasetGround:
             yield found
 
     @pytest.fixture(autouse=True)
-    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Little data fills several packs, and what may pass is tried again soon."""
+    def _small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Little data fills several packs, what may pass is tried again soon, and no other test's hashes are known."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         for name, size in (("PACK_BYTES", PACK), ("LARGE_BYTES", LARGE), ("PART_BYTES", PART)):
             monkeypatch.setattr(rules, name, size)
         monkeypatch.setattr(sending, "FIRST_PAUSE", 0.01)
@@ -253,6 +255,21 @@ class DatasetSuite(DatasetGround):
         (into / "large.bin").unlink()
         assert datasets.pull("digits@1", into).fetched_files == 1
 
+    def test_versions_are_compared(self, project: Project, folder: Path) -> None:
+        first = project.push(folder)
+        write(folder, {"0/000.txt": b"relabelled", "new.txt": b"new"})
+        (folder / "1/001.jpg").rename(folder / "1/moved.jpg")
+        (folder / "empty").unlink()
+        second = project.push(folder)
+        found = project.client.datasets.diff("digits@1", "digits@2")
+        assert (found.added, found.removed, found.changed, found.moved) == (1, 1, 1, 1)
+        assert found.same == first.files - 3
+        assert found.new_bytes == len(b"relabelled") + len(b"new")
+        assert {(c.path, c.what) for c in found.changes} == {
+            ("0/000.txt", "changed"), ("1/moved.jpg", "moved"), ("empty", "removed"), ("new.txt", "added"),
+        }  # fmt: skip
+        assert project.client.datasets.find("digits") == second
+
     # damaged
 
     @pytest.mark.parametrize("what", ["flipped", "gone", "rows", "root"])
@@ -265,6 +282,9 @@ class DatasetSuite(DatasetGround):
         write(folder, {"zz/more.jpg": b"more"})
         later = project.push(folder)
         _hurt(project, what, later.digest)
+        with pytest.raises(HeadwayError) as told:
+            project.client.datasets.pull("digits@2", folder.with_name("into"))
+        assert "headway dataset verify" in told.value.remedy
         found = project.verify(2)
         assert found.faulty > 0
         assert all(reason for reason in found.faults.values())
@@ -310,6 +330,20 @@ class DirectSuite(DatasetGround):
         assert project.store_line is not None
         assert project.api_line.sent < PACK / 2
         assert project.store_line.sent > project.arrived()
+
+    def test_a_store_that_is_away_for_a_while(self, project: Project, folder: Path) -> None:
+        line = project.store_line
+        assert line is not None
+        there, line.target = line.target, f"http://127.0.0.1:{free_port()}"
+        found: list[int] = []
+        pushing = threading.Thread(target=lambda: found.append(project.push(folder).version))
+        pushing.start()
+        for _ in range(4):
+            assert line.turned_away.acquire(timeout=60)
+        line.target = there
+        pushing.join()
+        assert found == [1]
+        assert project.verify(1).faulty == 0
 
     def test_a_store_that_only_the_server_reaches(self, project: Project, folder: Path) -> None:
         assert project.store_line is not None

@@ -28,6 +28,8 @@ class Proxy:
         self.barred = b""
         #: bytes that came from clients, and how often they were cut
         self.sent = self.done = 0
+        #: one for each connection that the target did not take
+        self.turned_away = threading.Semaphore(0)
         self._hold_at: int | None = None
         #: set while so many bytes as `hold` said have come: no more are taken
         self.held = threading.Event()
@@ -81,6 +83,7 @@ class Proxy:
                 outer = socket.create_connection((str(address.hostname), int(address.port or 80)))
             except OSError:
                 inner.close()
+                self.turned_away.release()
                 continue
             with self._lock:
                 self._open |= {inner, outer}

@@ -1,4 +1,4 @@
-"""Datasets, models, endpoints."""
+"""Models, endpoints."""
 
 from __future__ import annotations
 
@@ -9,41 +9,6 @@ from pydantic import Field
 
 from headway.wire.base import Answer, Request
 from headway.wire.people import NAME
-
-
-class FileEntry(Request):
-    """One file of a dataset version and where its bytes are: `bytes` bytes at `offset` of pack `pack`."""
-
-    path: str = Field(min_length=1, max_length=4096)
-    bytes: int = Field(ge=0)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    #: SHA-256 of the tar that holds it
-    pack: str = Field(pattern=r"^[0-9a-f]{64}$")
-    offset: int = Field(ge=0)
-
-
-class VersionRequest(Request):
-    """Publishes a version. The same files as the newest version return that one."""
-
-    files: list[FileEntry] = Field(min_length=1)
-    source: str = ""
-    statistics: dict[str, Any] = {}
-
-
-class KnownRequest(Request):
-    """Which of these file contents does the project have already?"""
-
-    sha256: list[str]
-
-
-class KnownAnswer(Answer):
-    #: places of the known ones
-    known: dict[str, FileEntry]
-
-
-class PackView(Answer):
-    sha256: str
-    bytes: int
 
 
 class ModelRequest(Request):

@@ -24,6 +24,10 @@ ADMIN = {
     *(("GET", "/users"), ("POST", "/users"), ("POST", "/projects"), ("GET", "/gateway/routes")),
     *(("POST", f"/nodes/{{node}}/{verb}") for verb in ("drain", "undrain", "reclaim")),
     ("PUT", "/projects/{project}/limits"),
+    ("PUT", "/projects/{project}/storage"),
+    ("GET", "/connections"),
+    ("PUT", "/connections/{name}"),
+    ("DELETE", "/connections/{name}"),
 }
 #: of another user
 OTHERS = {
@@ -54,11 +58,10 @@ BODIES: dict[str, Any] = {
     "/projects/{project}/templates/{reference}": {"job": {"command": ["true"]}},
     "/projects/{project}/templates/{reference}/jobs": {},
     "/runs/{run}/move": {"first": True},
-    "/projects/{project}/datasets/known": {"sha256": [HASH]},
-    "/projects/{project}/datasets/{name}/versions": {
-        "files": [{"path": "a", "bytes": 1, "sha256": HASH, "pack": HASH, "offset": 0}]
-    },
     "/projects/{project}/datasets/{name}/versions/{version}/statistics": {"statistics": {}},
+    "/connections/{name}": {"kind": "s3"},
+    "/projects/{project}/storage": {"regions": ["berlin"]},
+    "/projects/{project}/storage/check": {},
     "/projects/{project}/datasets/gc": {"dry_run": False},
     "/projects/{project}/caches/warm": {"dataset": "digits"},
     "/projects/{project}/pushes": {"name": "digits"},

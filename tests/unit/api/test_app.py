@@ -15,7 +15,9 @@ import pytest
 from fastapi import FastAPI
 
 from headway.api import docs
+from headway.client import Client
 from headway.errors import HeadwayError
+from headway.rules.access import Role
 from headway.testing.api import Api, serve
 from headway.testing.services import open_services
 
@@ -186,62 +188,16 @@ def test_a_snapshot_that_is_changed_or_leads_outside_is_refused(admin: httpx.Cli
         assert admin.get(f"/projects/default/snapshots/{digest}").status_code == 404
 
 
-def pack(*contents: bytes) -> tuple[bytes, list[dict[str, Any]]]:
-    """A pack as clients make it, and where each content lies."""
-    buffer, entries = io.BytesIO(), []
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for content in contents:
-            sha256 = hashlib.sha256(content).hexdigest()
-            entry = tarfile.TarInfo(sha256)
-            entry.size = len(content)
-            entries.append({"bytes": len(content), "sha256": sha256, "offset": tar.offset + 512})
-            tar.addfile(entry, io.BytesIO(content))
-    whole = buffer.getvalue()
-    digest = hashlib.sha256(whole).hexdigest()
-    return whole, [{**e, "pack": digest} for e in entries]
-
-
-def test_a_dataset_is_pushed_found_and_verified(admin: httpx.Client) -> None:
-    project = "/projects/default"
-    whole, (one, two) = pack(b"first file", b"second")
-    assert admin.put(f"{project}/packs/{'0' * 64}", content=whole).status_code == 422
-    sent = admin.put(f"{project}/packs/{one['pack']}", content=whole)
-    assert sent.json() == {"sha256": one["pack"], "bytes": len(whole)}
-    body = {"files": [{"path": "a/x", **one}, {"path": "b", **two}], "statistics": {"labels": {"a": 1}}}
-    made = admin.post(f"{project}/datasets/digits/versions", json=body).json()
-    assert (made["version"], made["files"], made["bytes"], made["created_by"]) == (1, 2, 16, "admin")
-    # the same files are the same version
-    assert admin.post(f"{project}/datasets/digits/versions", json=body).json() == made
-    other = admin.post(f"{project}/datasets/digits/versions", json={"files": [{"path": "b", **two}]}).json()
-    assert other["version"] == 2
-    assert [v["version"] for v in admin.get(f"{project}/datasets/digits/versions").json()] == [1, 2]
-    assert admin.get(f"{project}/datasets").json() == [other]
-    known = admin.post(f"{project}/datasets/known", json={"sha256": [one["sha256"], "f" * 64]}).json()["known"]
-    assert list(known) == [one["sha256"]]
-    assert known[one["sha256"]]["offset"] == one["offset"]
-    checked = admin.post(f"{project}/datasets/digits/versions/1/verify").json()
-    assert (checked["files"], checked["faults"]) == (2, {})
-    job = admin.post(f"{project}/jobs", json={"command": ["x"], "datasets": ["digits"], "held": True}).json()
+def test_a_job_is_given_the_version_that_is_newest_then(api: Api, admin: httpx.Client, tmp_path: Path) -> None:
+    with Client(api.url, api.token("mia", Role.MEMBER)) as client:
+        for text in ("first", "second"):
+            (tmp_path / "data").mkdir(exist_ok=True)
+            (tmp_path / "data" / "a.txt").write_text(text)
+            client.datasets.push("digits", tmp_path / "data", statistics={"labels": {"a": 1}})
+    job = admin.post("/projects/default/jobs", json={"command": ["x"], "datasets": ["digits"], "held": True}).json()
     assert job["datasets"] == ["digits@2"]
-    missing = admin.post(f"{project}/jobs", json={"command": ["x"], "datasets": ["digit@1"]})
+    missing = admin.post("/projects/default/jobs", json={"command": ["x"], "datasets": ["digit@1"]})
     assert (missing.status_code, missing.json()["error"]["remedy"]) == (404, "Did you mean digits?")
-
-
-@pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a/../../b", "a//b", "."])
-def test_a_dataset_path_that_leads_outside_is_refused(admin: httpx.Client, path: str) -> None:
-    whole, (one,) = pack(b"content")
-    admin.put(f"/projects/default/packs/{one['pack']}", content=whole)
-    response = admin.post("/projects/default/datasets/bad/versions", json={"files": [{"path": path, **one}]})
-    assert response.status_code == 422
-    assert admin.get("/projects/default/datasets/bad/versions").status_code == 404
-
-
-def test_a_place_that_is_in_no_pack_is_refused(admin: httpx.Client) -> None:
-    whole, (one,) = pack(b"only here")
-    for wrong in (one, {**one, "offset": 1 << 30}):
-        response = admin.post("/projects/default/datasets/bad/versions", json={"files": [{"path": "a", **wrong}]})
-        assert response.status_code in (404, 422)
-        admin.put(f"/projects/default/packs/{one['pack']}", content=whole)
 
 
 def test_requests_at_the_same_time_lose_nothing(api: Api, admin: httpx.Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import io
 import os
 import random
@@ -438,6 +439,21 @@ def test_hashes_are_known_until_a_file_changes(folder: Path, tmp_path: Path) -> 
         cache.rewind()
         assert cache.look(other) is None
     cache.close()
+
+
+def test_hashes_outlive_a_look_that_stops_halfway(folder: Path, tmp_path: Path) -> None:
+    base = tmp_path / "hashes.sqlite"
+    before = [e._replace(stamp=e.stamp._replace(changed=0, modified=0)) for e in entries(folder) if e.stamp]
+    cache = HashCache(str(folder), base)
+    for number, entry in enumerate(before):
+        cache.add(entry, f"{number:064x}")
+    cache.close()
+    for _ in range(2):
+        cache = HashCache(str(folder), base)
+        assert cache.look(before[0]) == f"{0:064x}"
+        cache.close()
+        del cache
+        gc.collect()  # what is left of a look ends here at the latest
 
 
 def test_a_file_of_this_moment_is_not_kept(folder: Path, tmp_path: Path) -> None:

@@ -23,9 +23,11 @@ from headway.wire.datasets import (
     KnownRequest,
     LargeFile,
     LargeRequest,
+    PackIndex,
     PublishRequest,
     PushRequest,
     RowsRequest,
+    SentRequest,
 )
 
 FILES = {"a/1.png": b"one", "a/1.txt": b"", "b.png": b"two" * 500, "目录/x\ny": b"three"}
@@ -214,6 +216,14 @@ def test_a_pack_that_leads_outside(ctx: Services, member: Caller, name: str) -> 
     with pytest.raises(InvalidError, match="does not stay inside"):
         Pusher(ctx, member, FILES).send({name: b"x"})
     assert list(ctx.objects.list()) == []
+
+
+def test_what_was_not_sent_to_the_store_is_not_taken(ctx: Services, member: Caller) -> None:
+    push = Pusher(ctx, member, FILES)
+    said = PackIndex(kind="part", sha256="0" * 64, bytes=5)
+    with pytest.raises(RefusedError) as refused:
+        pushes.sent(ctx, member, "default", push.id, SentRequest(objects=[said]))
+    assert refused.value.code == "not_there"
 
 
 def test_a_large_file_is_made_of_its_parts(ctx: Services, member: Caller) -> None:

@@ -117,9 +117,11 @@ def test_one_of_before_is_read(store: FolderStore) -> None:
 
 
 def test_keys_are_named() -> None:
-    for kind, name in (("pack", "ab"), ("part", "ab"), ("manifest", "ab"), ("version", "digits/3")):
+    for kind, name in (("pack", "ab" * 32), ("part", "ab" * 32), ("manifest", "ab" * 32), ("version", "digits/3")):
         for key in layout.keys("p", kind, name):
             assert layout.named("p", key) == (kind, name)
     assert layout.keys("p", "version", "digits/3") == (layout.version_key("p", "digits", 3),)
-    for key in ("projects/p/snapshots/ab.tar", "projects/p/packs/ab", "projects/p/manifests/ab.tar", "x"):
+    name = "ab" * 32
+    others = [f"projects/p/{key}" for key in (f"snapshots/{name}.tar", f"packs/{name}", f"manifests/{name}.tar")]
+    for key in (*others, "projects/p/parts/mine.txt", "x"):
         assert layout.named("p", key) is None

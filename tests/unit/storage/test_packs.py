@@ -1,154 +1,102 @@
-"""Snapshots and datasets over a folder store."""
+"""What is in a pack is what `tarfile` reads in it, and nothing that it should not hold gets through."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headway.errors import UsageError
-from headway.storage import datasets, snapshots
-from headway.storage.checking import check_version
-from headway.storage.layout import pack_key
-from headway.storage.manifests import open_manifest
-from headway.storage.objects import FolderStore, MissingObjectError
+from headway.storage import packs
+from headway.storage.verify import InvalidError
+
+NAMES = ["a/b.txt", "empty", "数据/x\ny", "deep/" * 30 + "leaf", "n" * 200]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "objects")
+def made(path: Path, format: int, names: list[str] = NAMES) -> Path:
+    with tarfile.open(path, "w", format=format) as tar:
+        for number, name in enumerate(names):
+            member = tarfile.TarInfo(name)
+            member.size = 0 if name == "empty" else 511 + number
+            tar.addfile(member, io.BytesIO(bytes([number]) * member.size))
+    return path
 
 
-def entry(name: str, content: bytes = b"x", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
-    info = tarfile.TarInfo(name)
-    info.size = len(content) if fields.get("type", tarfile.REGTYPE) == tarfile.REGTYPE else 0
-    for field, value in fields.items():
-        setattr(info, field, value)
-    return info, content
+def by_tarfile(path: Path) -> list[packs.Packing]:
+    found = []
+    with tarfile.open(path) as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            assert content is not None
+            found.append((hashlib.sha256(content.read()).digest(), member.offset_data, member.size))
+    return found
 
 
-def tar(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for info, content in entries:
-            archive.addfile(info, io.BytesIO(content) if info.size else None)
-    return buffer.getvalue()
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_it_is_read_as_tarfile_reads_it(tmp_path: Path, format: int) -> None:
+    path = made(tmp_path / "t.tar", format)
+    found = packs.inspect(path)
+    assert found.contents == by_tarfile(path)
+    assert (found.sha256, found.size) == (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
+    rows = [[sha256.hex(), offset, size] for sha256, offset, size in found.contents]
+    assert json.loads(packs.index(found.contents)) == {"contents": rows}
 
 
-def receive(store: FolderStore, content: bytes) -> snapshots.Received:
-    return snapshots.receive(store, "p", io.BytesIO(content), hashlib.sha256(content).hexdigest())
+def test_ustar_names_in_two_fields(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.tar", tarfile.USTAR_FORMAT, ["deep/" * 25 + "leaf", "x"])
+    assert packs.inspect(path).contents == by_tarfile(path)
 
 
-def test_a_snapshot_is_unpacked_whole(store: FolderStore, tmp_path: Path) -> None:
-    link = entry("pkg/link", type=tarfile.SYMTYPE, linkname="../train.py")
-    received = receive(store, tar(entry("train.py", b"print(1)", mode=0o755), entry("pkg/a.py", b"1"), link))
-    assert received.files == 2 and store.head(received.key) == received.bytes
-    into = tmp_path / "a" / "code"
-    for _ in range(2):
-        snapshots.unpack(store, received.key, into)
-        assert (into / "pkg/link").read_text() == "print(1)" and (into / "train.py").stat().st_mode & 0o100
-    assert [p.name for p in into.parent.iterdir()] == ["code"]
-    with pytest.raises(MissingObjectError):
-        snapshots.unpack(store, "projects/p/snapshots/none.tar", tmp_path / "b")
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_only_regular_files(tmp_path: Path, kind: bytes) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        member = tarfile.TarInfo("x")
+        member.type, member.linkname = kind, "y"
+        tar.addfile(member)
+    with pytest.raises(InvalidError, match=r"'x/?' is not a regular file"):
+        packs.inspect(tmp_path / "t.tar")
 
 
-def test_the_nodes_of_a_gang_may_unpack_one_snapshot_into_one_folder_at_once(
-    store: FolderStore, tmp_path: Path
-) -> None:
-    received = receive(store, tar(*(entry(f"pkg/{n}.py", b"1") for n in range(50))))
-    into = tmp_path / "a" / "code"
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: snapshots.unpack(store, received.key, into), range(8)))
-    assert len(list(into.glob("pkg/*.py"))) == 50
-    assert [p.name for p in into.parent.iterdir()] == ["code"]
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "../" + "long/" * 40 + "x"])
+def test_names_stay_inside(tmp_path: Path, name: str, format: int) -> None:
+    with pytest.raises(InvalidError, match="does not stay inside"):
+        packs.inspect(made(tmp_path / "t.tar", format, [name]))
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        [entry("../out")],
-        [entry("/etc/headway-out")],
-        [entry("a/../../out")],
-        [entry("l", type=tarfile.SYMTYPE, linkname="/etc")],
-        [entry("a/l", type=tarfile.SYMTYPE, linkname="../../x")],
-        [entry("l", type=tarfile.SYMTYPE, linkname="d"), entry("l/f")],
-        [entry("h", type=tarfile.LNKTYPE, linkname="/etc/passwd")],
-        [entry("dev", type=tarfile.CHRTYPE, devmajor=1, devminor=3)],
-        [entry("fifo", type=tarfile.FIFOTYPE)],
-        [entry("twice"), entry("twice")],
-    ],
-)
-def test_a_snapshot_stays_inside(store: FolderStore, tmp_path: Path, bad: list[Any]) -> None:
-    content = tar(entry("ok.py"), *bad)
-    with pytest.raises(UsageError, match="code snapshot"):
-        receive(store, content)
-    assert list(store.list()) == []
-    # and one that came into the store some other way is not unpacked either
-    store.put_bytes("projects/p/snapshots/x.tar", content)
-    with pytest.raises(UsageError):
-        snapshots.unpack(store, "projects/p/snapshots/x.tar", tmp_path / "code")
-    assert not (tmp_path / "code").exists() and not (tmp_path / "out").exists()
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_cut_off_anywhere_it_is_not_whole(tmp_path: Path, format: int) -> None:
+    whole = made(tmp_path / "t.tar", format).read_bytes()
+    # tar ends with two blocks of zeros, and padding: one of them is enough
+    end = len(whole.rstrip(b"\0")) // 512 * 512 + 512
+    for length in range(0, end, 256):
+        (tmp_path / "cut").write_bytes(whole[:length])
+        with pytest.raises(InvalidError):
+            packs.inspect(tmp_path / "cut")
 
 
-def test_a_snapshot_that_did_not_arrive_whole(store: FolderStore) -> None:
-    content = tar(entry("a.py"))
-    with pytest.raises(UsageError, match="did not arrive whole"):
-        snapshots.receive(store, "p", io.BytesIO(content[:-9]), hashlib.sha256(content).hexdigest())
+def test_a_damaged_header_or_anything_else_is_refused(tmp_path: Path) -> None:
+    whole = bytearray(made(tmp_path / "t.tar", tarfile.GNU_FORMAT).read_bytes())
+    for at in (0, 124, 130, 150, 156):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x41
+        (tmp_path / "damaged").write_bytes(damaged)
+        with pytest.raises(InvalidError):
+            packs.inspect(tmp_path / "damaged")
+    for text in (b"x" * 2048, b"\xff" * 1024):
+        (tmp_path / "damaged").write_bytes(text)
+        with pytest.raises(InvalidError):
+            packs.inspect(tmp_path / "damaged")
 
 
-FILES = {"train/0/a.png": b"aaaa", "train/1/b.png": b"bb", "empty": b"", "again/a.png": b"aaaa"}
-
-
-def push(store: FolderStore) -> tuple[str, list[dict[str, Any]]]:
-    contents = {hashlib.sha256(c).hexdigest(): c for c in FILES.values()}
-    pack = tar(*(entry(name, content) for name, content in contents.items()))
-    digest = hashlib.sha256(pack).hexdigest()
-    assert datasets.receive_pack(store, "p", io.BytesIO(pack), digest) == len(pack)
-    with tarfile.open(fileobj=io.BytesIO(pack)) as archive:
-        places = {m.name: m.offset_data for m in archive.getmembers()}
-    listed = []
-    for path, content in FILES.items():
-        sha = hashlib.sha256(content).hexdigest()
-        place = {"pack": digest, "offset": places[sha]}
-        listed.append({"path": path, "bytes": len(content), "sha256": sha, **place})
-    return datasets.publish_manifest(store, "p", listed, source="here", created=1.0), listed
-
-
-def test_the_same_files_have_the_same_digest(store: FolderStore) -> None:
-    digest, listed = push(store)
-    assert datasets.publish_manifest(store, "p", reversed(listed), source="there", created=2.0) == digest
-
-
-def test_a_damaged_pack_is_found(store: FolderStore) -> None:
-    digest, listed = push(store)
-    manifest = open_manifest(store, "p", digest)
-    assert check_version(store, "p", manifest).faults == {}
-    path = store.local(pack_key("p", listed[0]["pack"]))
-    assert path
-    content = bytearray(path.read_bytes())
-    content[listed[1]["offset"]] ^= 1
-    path.write_bytes(content)
-    assert list(check_version(store, "p", manifest).faults) == ["train/1/b.png"]
-    path.unlink()
-    assert check_version(store, "p", manifest).faulty == 4
-
-
-def test_a_manifest_is_believed_only_where_the_pack_agrees(store: FolderStore) -> None:
-    _, listed = push(store)
-    for change in ({"offset": 0}, {"bytes": 3}, {"sha256": "0" * 64}, {"path": "../x"}, {"pack": "1" * 64}):
-        with pytest.raises(UsageError):
-            datasets.publish_manifest(store, "p", [{**listed[0], **change}], source="", created=0.0)
-
-
-def test_a_pack_is_what_its_names_say(store: FolderStore) -> None:
-    for content in (tar(entry("0" * 64, b"other")), b"no tar", tar(entry("l", type=tarfile.SYMTYPE, linkname="x"))):
-        with pytest.raises(UsageError):
-            datasets.receive_pack(store, "p", io.BytesIO(content), hashlib.sha256(content).hexdigest())
-    with pytest.raises(UsageError):
-        datasets.receive_pack(store, "p", io.BytesIO(b"x"), "0" * 64)
-    assert list(store.list()) == []
+@pytest.mark.parametrize("record", [b"0 path=x\n", b"-5 a=b\n", b"x", b"9 size=-1\n", b"999 path=x\n"])
+def test_descriptions_that_cannot_be_read(tmp_path: Path, record: bytes) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        member = tarfile.TarInfo("pax")
+        member.type, member.size = b"x", len(record)
+        tar.fileobj.write(member.tobuf(tarfile.USTAR_FORMAT) + record.ljust(512, b"\0"))  # type: ignore[union-attr]
+    with pytest.raises(InvalidError):
+        packs.inspect(tmp_path / "t.tar")

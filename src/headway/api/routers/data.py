@@ -23,7 +23,6 @@ from headway.wire.datasets import (
     VerifyRequest,
     VerifyView,
 )
-from headway.wire.products import KnownAnswer, KnownRequest, PackView, VersionRequest
 from headway.wire.runs import SnapshotView
 
 router = APIRouter(prefix="/projects/{project}", tags=["data"])
@@ -59,30 +58,10 @@ def get_snapshot(ctx: Ctx, who: Who, project: str, digest: Sha256) -> StreamingR
     return StreamingResponse(snapshots.content(ctx, who, project, digest), media_type="application/x-tar")
 
 
-@router.post("/datasets/known")
-def known(ctx: Ctx, who: Who, project: str, request: KnownRequest) -> KnownAnswer:
-    """Which of these file contents need not be sent again."""
-    return datasets.known(ctx, who, project, request)
-
-
-@router.put("/packs/{sha256}", openapi_extra=_TAR)
-async def put_pack(ctx: Ctx, who: Who, request: Request, project: str, sha256: Sha256) -> PackView:
-    """Takes in contents of files as a tar."""
-    await run_in_threadpool(datasets.check, ctx, who, project)
-    async with received(request, ctx.root, datasets.LIMIT) as body:
-        return await run_in_threadpool(datasets.put_pack, ctx, who, project, sha256, body)
-
-
 @router.get("/datasets")
 def list_datasets(ctx: Ctx, who: Who, project: str) -> list[DatasetVersionView]:
     """The newest version of each dataset."""
     return datasets.listing(ctx, who, project)
-
-
-@router.post("/datasets/{name}/versions")
-def publish(ctx: Ctx, who: Who, project: str, name: str, request: VersionRequest) -> DatasetVersionView:
-    """Publishes a version of files whose contents are in packs; the same files return the newest version."""
-    return datasets.publish(ctx, who, project, name, request)
 
 
 @router.get("/datasets/{name}/versions")

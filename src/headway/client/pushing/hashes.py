@@ -55,9 +55,7 @@ class HashCache:
 
     def close(self) -> None:
         self._write()
-        if self._base is not None:
-            self._base.close()
-            self._base = None
+        self._shut()
 
     def rewind(self) -> None:
         """Before `look` is asked from the first file on again."""
@@ -120,11 +118,16 @@ class HashCache:
         except sqlite3.Error as error:
             self._give_up(error)
 
+    def _shut(self) -> None:
+        base, self._base = self._base, None
+        # its cursor is closed with it, which fails once the base is closed
+        self._at, self._rows, self._row = None, iter(()), None
+        if base is not None:
+            base.close()
+
     def _give_up(self, error: sqlite3.Error) -> None:
         with contextlib.suppress(sqlite3.Error):
-            if self._base is not None:
-                self._base.close()
-        self._base = None
+            self._shut()
         if not isinstance(error, sqlite3.OperationalError):  # that one is of the disk or of another process
             with contextlib.suppress(OSError):
                 _remove(self._path)

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headway.client.pushing.archives import FOREIGN, Archive, is_archive
 from headway.client.pushing.entries import Choice, Entry, Scan, Source, Stamp, host, ignore
 from headway.client.pushing.fetch import fetch, label
 from headway.client.pushing.folder import Folder
@@ -63,18 +62,28 @@ def opened(
         else:
             path = Path(given)
             said = f"{host()}:{path.absolute()}"
-        if path.name.lower().endswith(FOREIGN):
-            raise UsageError(
-                f"{path.name} is of a kind that is not read here.", "Give a tar (also .gz, .xz, .bz2) or a zip."
-            )
         if path.is_dir():
             yield Folder(path, choice)
         elif not path.exists():
             raise UsageError(f"There is no {path}.", "Give the folder, archive or URL with the data.")
         elif not stat.S_ISREG(path.stat().st_mode):
             raise UsageError(f"{path} is no file.", "Give the folder, archive or URL with the data.")
-        elif is_archive(path.name):
-            with contextlib.closing(Archive(path, said, choice, Path(scratch))) as archive:
-                yield archive
         else:
-            yield SingleFile(path, said)
+            with _file(path, said, choice, Path(scratch)) as source:
+                yield source
+
+
+@contextlib.contextmanager
+def _file(path: Path, label: str, choice: Choice, scratch: Path) -> Iterator[Source]:
+    # what reads archives takes longer to import than a folder that is unchanged to be looked through
+    from headway.client.pushing.archives import FOREIGN, Archive, is_archive
+
+    if path.name.lower().endswith(FOREIGN):
+        raise UsageError(
+            f"{path.name} is of a kind that is not read here.", "Give a tar (also .gz, .xz, .bz2) or a zip."
+        )
+    if is_archive(path.name):
+        with contextlib.closing(Archive(path, label, choice, scratch)) as archive:
+            yield archive
+    else:
+        yield SingleFile(path, label)

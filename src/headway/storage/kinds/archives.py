@@ -1,8 +1,7 @@
-"""Tar archives, and the packs of datasets."""
+"""Tar archives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -26,29 +25,6 @@ def tar(path: Path, rule: Rule) -> Facts:
     return {"members": members}
 
 
-def pack(path: Path, rule: Rule) -> Facts:
-    """A tar whose members are regular files, each named by the SHA-256 of its content."""
-    import hashlib
-    import tarfile
-
-    contents: dict[str, tuple[int, int]] = {}
-    try:
-        with tarfile.open(path, "r:") as archive:
-            for member in archive:
-                content = archive.extractfile(member) if member.isreg() else None
-                if content is None:
-                    raise InvalidError(f"Member {member.name} is not a regular file.")
-                digest = hashlib.sha256()
-                size = _length(content, digest.update)
-                if size != member.size or digest.hexdigest() != member.name:
-                    raise InvalidError(f"Member {member.name} has other bytes than its name says.")
-                contents[member.name] = (member.offset_data, member.size)
-            _whole_tar(path, archive.offset)
-    except tarfile.TarError as error:
-        raise InvalidError(f"It is not a whole tar archive ({error}).", unfinished=True) from error
-    return {"contents": contents}
-
-
 def _whole_tar(path: Path, end: int) -> None:
     """A tar ends with zero blocks; without them its tail may be missing."""
     with open(path, "rb") as file:
@@ -58,9 +34,8 @@ def _whole_tar(path: Path, end: int) -> None:
         raise InvalidError("The tar archive has no end.", unfinished=True)
 
 
-def _length(content: IO[bytes], each: Callable[[bytes], object] = lambda block: None) -> int:
+def _length(content: IO[bytes]) -> int:
     size = 0
     while block := content.read(BLOCK):
-        each(block)
         size += len(block)
     return size

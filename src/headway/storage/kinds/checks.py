@@ -74,7 +74,6 @@ KINDS: dict[str, Callable[[Path, Rule], Facts]] = {
     "json": texts.json_file,
     "csv": texts.csv_file,
     "tar": archives.tar,
-    "pack": archives.pack,
     "file": _file,
     "any": _any,
 }

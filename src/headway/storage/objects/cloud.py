@@ -48,9 +48,7 @@ class ObstoreStore(ObjectStore):
         part = max(_PART_BYTES, -(-size // _MOST_PARTS))
         # opened here: a file that is missing is no fault of the store
         with open(path, "rb") as content:
-            self._put(
-                key, content, use_multipart=size > _WHOLE_BYTES, chunk_size=part, max_concurrency=_PARTS_AT_ONCE
-            )
+            self._put(key, content, use_multipart=size > _WHOLE_BYTES, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
 
     def put_bytes(self, key: str, content: bytes) -> None:
         self._put(check_key(key), content)
