@@ -85,6 +85,7 @@ def open_services(settings: config.Settings, store: Store | None = None) -> Serv
         objects=open_objects(settings.objects),
         hints=settings.hints,
         currency=settings.currency,
+        region=settings.region,
         prices=open_prices(settings.prices),
         objects_url=settings.objects,
         secret_key=settings.secret_key_file,

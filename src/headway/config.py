@@ -13,6 +13,7 @@ from typing import Any
 
 from headway.errors import UsageError
 from headway.protocol import hints
+from headway.rules.regions import check_region
 
 DEFAULT_PORT = 8400
 
@@ -25,6 +26,7 @@ KEYS: dict[str, str] = {
     "host": "Address that the public port is bound to.",
     "port": "The public port.",
     "currency": "Currency of prices and bills.",
+    "region": "Region that this platform's folders and its nodes' caches lie in, such as cn-hangzhou.",
     "cache": "Folder on each node for fetched data.",
     "cache_bytes": "Most bytes that the cache of a node holds, such as 200GiB; without it a share of its file system.",
     "cache_high": "Share of the file system (or of cache_bytes) above which the cache is emptied, 0 to 1.",
@@ -50,6 +52,8 @@ class Settings:
     node_file: Path | None
     #: path or URL
     prices: str | None = None
+    #: "" is not known
+    region: str = ""
 
     @property
     def cache_limits(self) -> dict[str, Any]:
@@ -134,6 +138,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
     default_nodes = home / "nodes.yaml"
     settle("node_file", default_nodes if default_nodes.exists() else None, filed, file)
     settle("prices", None, filed, file)
+    settle("region", "", filed, file)
     settings = Settings(
         home=home,
         root=root,
@@ -148,6 +153,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
         cache_low=_share("cache_low", values["cache_low"], sources["cache_low"]),
         node_file=_node_file(values["node_file"], sources["node_file"]),
         prices=_prices(values["prices"], sources["prices"]),
+        region=check_region(str(values["region"])) if values["region"] else "",
     )
     if settings.cache_low > settings.cache_high:
         raise UsageError(
@@ -259,5 +265,6 @@ def flags_of(settings: Settings) -> dict[str, str]:
         "cache_low": settings.cache_low,
         "node_file": settings.node_file,
         "prices": settings.prices,
+        "region": settings.region or None,
     }
     return {f"HEADWAY_{k.upper()}": str(v) for k, v in plain.items() if v is not None}

@@ -10,13 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headway import bootstrap, config
 from headway.client import Client
-from headway.services import connections, storage
-from headway.services.context import Services
 from headway.testing.s3servers import S3Server, rclone
-from headway.testing.services import caller
-from headway.wire.storage import ConnectionRequest, StorageRequest
 
 from .conftest import Server, start, stop
 
@@ -78,17 +73,16 @@ def streaming(home: Path) -> Iterator[Server]:
     stop(running)
 
 
-def services(home: Path) -> Services:
-    return bootstrap.open_services(config.load(environment={"HEADWAY_HOME": str(home)}).settings)
-
-
-def use_bucket(ctx: Services, project: str, server: S3Server) -> None:
+def use_bucket(running: Server, project: str, server: S3Server, secret: Path) -> None:
     """The project's data lies in the server from now on."""
-    admin = caller(ctx, "admin")
-    secret = {"access_key_id": server.key_id, "secret_access_key": server.secret}
-    given = {"kind": "s3", "endpoint": server.endpoint, "region": server.region, "secret": secret}
-    connections.put(ctx, admin, "bucket", ConnectionRequest.model_validate(given))
-    storage.use(ctx, admin, project, StorageRequest(url=server.url, connection="bucket"))
+    secret.write_text(json.dumps({"access_key_id": server.key_id, "secret_access_key": server.secret}))
+    words = ["--endpoint", server.endpoint, "--region", server.region, "--secret", str(secret)]
+    for command in (
+        ["connection", "add", "bucket", *words],
+        ["use", server.url, "--connection", "bucket"],
+    ):
+        done = running.cli("--project", project, "storage", *command)
+        assert done.returncode == 0, done.stderr
 
 
 def push_in_three(client: Client, folder: Path) -> list[str]:
@@ -132,7 +126,7 @@ def test_each_file_once_in_every_mode_and_store(streaming: Server, rclone: S3Ser
     (tmp_path / "code/train.py").write_text(SCRIPT)
     with streaming.client() as admin:
         admin.projects.create("bucket")
-    use_bucket(services(streaming.home), "bucket", rclone)
+    use_bucket(streaming, "bucket", rclone, tmp_path / "secret.json")
     clients = {name: streaming.client(project=name) for name in ("default", "bucket")}
     files = {name: push_in_three(client, tmp_path / name) for name, client in clients.items()}
     cases = [("default", "stream"), ("bucket", "stream"), ("bucket", "cache")]

@@ -30,6 +30,7 @@ def install(app: FastAPI) -> None:
 
     for kind in (OverflowError, DataError):
         app.add_exception_handler(kind, _too_large)
+    app.add_exception_handler(MissingObjectError, _missing)
 
     @app.exception_handler(HeadwayError)
     def raised(request: Request, error: HeadwayError) -> JSONResponse:
@@ -59,11 +60,6 @@ def install(app: FastAPI) -> None:
     def not_valid(request: Request, error: InvalidError) -> JSONResponse:
         reason = error.reason.rstrip(".")
         return answer(UsageError(f"{reason[:1].upper()}{reason[1:]}.", "Correct what was sent.", code="invalid"))
-
-    @app.exception_handler(MissingObjectError)
-    def missing(request: Request, error: MissingObjectError) -> JSONResponse:
-        remedy = "If a dataset holds it, run `headway dataset verify` on it, and push the same files again."
-        return answer(NotFoundError(f"The store has no object {error.key}.", remedy))
 
     @app.exception_handler(OSError)
     def system(request: Request, error: OSError) -> JSONResponse:
@@ -98,6 +94,11 @@ def answer(error: HeadwayError, status: int | None = None) -> JSONResponse:
 
 def _too_large(request: Request, error: Exception) -> JSONResponse:
     return answer(UsageError("The request has a number that is too large.", "Give a smaller number."))
+
+
+def _missing(request: Request, error: Exception) -> JSONResponse:
+    remedy = "If a dataset holds it, run `headway dataset verify` on it, and push the same files again."
+    return answer(NotFoundError(f"{str(error)[:1].upper()}{str(error)[1:]} in the store.", remedy))
 
 
 def _of_http(request: Request, error: HTTPException) -> HeadwayError:

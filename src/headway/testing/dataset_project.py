@@ -176,8 +176,13 @@ def _bucket(ctx: Services, name: str, server: S3Server, endpoint: str) -> Object
 
 
 @contextmanager
-def api_process(project: Project) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A further api over the project's record, in a process of its own that may be killed, and its URL."""
+def api_process(
+    project: Project, sizes: tuple[int, int, int] = (PACK, LARGE, PART)
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A further api over the project's record, in a process of its own that may be killed, and its URL.
+
+    sizes: bytes of a pack, of the smallest large file, of a part.
+    """
     engine = project.api.ctx.store.engine
     root = Path(project.api.ctx.root)
     settings = {
@@ -189,7 +194,7 @@ def api_process(project: Project) -> Iterator[tuple[subprocess.Popen[bytes], str
     said, told = os.pipe()
     lifeline, held = os.pipe()
     with socket_of_its_own() as (listener, url):
-        words = [*map(str, (PACK, LARGE, PART)), "api", "--ready-fd", str(told), "--lifeline-fd", str(lifeline)]
+        words = [*map(str, sizes), "api", "--ready-fd", str(told), "--lifeline-fd", str(lifeline)]
         process = subprocess.Popen(
             [sys.executable, "-c", _PART_OF_HEADWAY, *words, "--listen-fd", str(listener)],
             env={**os.environ, **settings},

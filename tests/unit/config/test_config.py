@@ -63,7 +63,8 @@ def test_nodes_yaml_in_the_home_is_found(tmp_path: Path) -> None:
 
 
 def test_flags_of_gives_the_same_settings_to_another_process(tmp_path: Path) -> None:
-    settings = config.load({"home": tmp_path, "port": 0, "currency": "EUR"}, {}).settings
+    settings = config.load({"home": tmp_path, "port": 0, "currency": "EUR", "region": "berlin"}, {}).settings
+    assert settings.region == "berlin"
     assert config.load({}, config.flags_of(settings)).settings == settings
 
 
@@ -71,6 +72,7 @@ def test_flags_of_gives_the_same_settings_to_another_process(tmp_path: Path) -> 
     ("text", "words"),
     [
         (b"root: 5\n", "root 5"),
+        (b"region: Berlin!\n", "names no region"),
         (b"cache: [1]\n", "cache"),
         (b"cache_bytes: much\n", "cache_bytes"),
         (b"cache_high: 80\n", "cache_high"),
