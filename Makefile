@@ -13,7 +13,7 @@ SETUP := pyproject.toml constraints.txt scripts/setup.sh
 help:
 	@echo 'make demo            from files on disk to an answered request, in .venv and .headway'
 	@echo 'make test            lint, types, import rules and all tests'
-	@echo 'make campaign N=20   demos, ten times as many rounds of jobs, and evaluations, under kill -9 of random processes'
+	@echo 'make campaign N=20   demos, ten times as many rounds of jobs, and evaluations, under kill -9 of random processes; large datasets'
 	@echo 'make bench           the benchmark tables; `make peers` first, to have others in them'
 	@echo 'make format          ruff, with its repairs'
 	@echo 'make clean           stops headway, removes .headway, .venv and what tools left'
@@ -57,6 +57,9 @@ campaign: .venv/.dev
 	@$(BIN)/python tests/campaign/kill_demo.py --runs $(N) $(ARGS)
 	@$(BIN)/python tests/campaign/kill_jobs.py --runs $$(( $(N) * 10 ))
 	@$(BIN)/python tests/campaign/kill_evaluations.py --kills $$(( $(N) * 50 ))
+	@$(BIN)/python tests/campaign/kill_push.py --kills $$(( $(N) * 5 / 2 ))
+	@$(BIN)/python tests/campaign/million_files.py
+	@$(BIN)/python tests/campaign/large_file.py
 
 BENCHES = $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 bench: .venv/.dev

@@ -16,6 +16,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +29,8 @@ from headway.storage.objects import ObjectStore
 FORMAT = 2
 #: a few per cent larger than the usual 6, in a third of the time: most of a row is a SHA-256
 _LEVEL = 2
+#: rows that are parsed together where few may be wanted
+_SOME = 100
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,7 @@ class Manifest:
     def page(self, number: int) -> list[Placed]:
         """One page's rows. Raises IndexError, MissingObjectError, InvalidError for damage that can be seen in it."""
         _, count, start, length = self._pages[number]
-        packed = self._store.get_range(layout.rows_key(self._project, self.digest), start, length)
-        return self._unpacked(packed, count)
+        return self._parsed(self._lines(self._packed(start, length), count))
 
     def rows(self) -> Iterator[Placed]:
         """All of them, in order. Raises InvalidError, after the last one, where they are not the digest's."""
@@ -97,11 +99,21 @@ class Manifest:
         """The rows from the first on that does not stand before `path`; after: that stands behind it."""
         key = rules.order(path)
         first = max(0, bisect.bisect_right(self._firsts, key) - 1)
-        for number in range(first, self.pages):
-            for row in self.page(number):
-                place = rules.order(row.path)
-                if place > key or (place == key and not after):
-                    yield row
+        yield from self._tail(first, key, after)
+        for number in range(first + 1, self.pages):
+            yield from self.page(number)
+
+    def _tail(self, number: int, key: list[str], after: bool) -> Iterator[Placed]:
+        """What `since` gives of its first page: of a page's thousands only those rows are parsed that are taken."""
+        if not self._pages:
+            return
+        _, count, start, length = self._pages[number]
+        lines = self._lines(self._packed(start, length), count)
+        with self._read():
+            cut = bisect.bisect_right if after else bisect.bisect_left
+            at = cut(lines, key, key=lambda line: rules.order(json.loads(line)[0]))
+        for first in range(at, count, _SOME):
+            yield from self._parsed(lines[first : first + _SOME])
 
     def _all_pages(self) -> Iterator[list[Placed]]:
         """By one request, of which as much is held as a page needs."""
@@ -110,19 +122,31 @@ class Manifest:
         for _, count, start, length in self._pages:
             while at + len(held) < start + length and (block := next(blocks, b"")):
                 held += block
-            yield self._unpacked(bytes(held[start - at : start - at + length]), count)
+            yield self._parsed(self._lines(bytes(held[start - at : start - at + length]), count))
             del held[: start - at + length]
             at = start + length
 
-    def _unpacked(self, packed: bytes, count: int) -> list[Placed]:
-        try:
+    def _packed(self, start: int, length: int) -> bytes:
+        return self._store.get_range(layout.rows_key(self._project, self.digest), start, length)
+
+    def _lines(self, packed: bytes, count: int) -> list[bytes]:
+        with self._read():
             lines = gzip.decompress(packed).splitlines()
-            found = [self._placed(row) for row in json.loads(b"[" + b",".join(lines) + b"]")]
-        except (OSError, EOFError, zlib.error, ValueError, TypeError, IndexError) as error:
+        if len(lines) != count:
+            raise InvalidError(f"A page of manifest {self.digest[:12]} has {len(lines)} rows, not {count}.")
+        return lines
+
+    def _parsed(self, lines: Sequence[bytes]) -> list[Placed]:
+        with self._read():
+            return [self._placed(row) for row in json.loads(b"[" + b",".join(lines) + b"]")]
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        """Raises InvalidError for what comes of damaged rows."""
+        try:
+            yield
+        except (OSError, EOFError, zlib.error, ValueError, TypeError, LookupError, AttributeError) as error:
             raise InvalidError(f"The rows of manifest {self.digest[:12]} are damaged ({error}).") from error
-        if len(found) != count:
-            raise InvalidError(f"A page of manifest {self.digest[:12]} has {len(found)} rows, not {count}.")
-        return found
 
     def _placed(self, row: list[Any]) -> Placed:
         if len(row) == 5:
@@ -153,6 +177,12 @@ class _Former(Manifest):
     def page(self, number: int) -> list[Placed]:
         _, count, start, _ = self._pages[number]
         return self._rows[start : start + count]
+
+    def _tail(self, number: int, key: list[str], after: bool) -> Iterator[Placed]:
+        for row in self.page(number) if self._pages else []:
+            place = rules.order(row.path)
+            if place > key or (place == key and not after):
+                yield row
 
     def rows(self) -> Iterator[Placed]:
         yield from self._rows
