@@ -3,9 +3,9 @@
     python tests/campaign/million_files.py --files 1000000
 
 Pushes a tree of tiny files, all different, into a folder store by a real `headway dataset push` and an api in a process
-of its own; pushes again unchanged, and with a hundred files changed and statistics; compares, verifies a sample, pulls a
-folder, and asks what the console's page of the version asks. Prints one line a step and, last, one JSON
-object; the exit code is 0 when every answer was right and no step took more memory than `--limit`.
+of its own; again unchanged; again with a hundred files changed and statistics made. Compares, verifies a sample, pulls
+a folder, and asks what the console's page of the version asks. Prints one line a step and, last, one JSON object; the
+exit code is 0 when every answer was right and no step took more memory than `--limit`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -44,11 +44,18 @@ async def received_file(request: Request, folder: Path, limit: int) -> AsyncIter
 
         def take(block: bytes) -> None:
             digest.update(block)
-            file.write(block)
+            _write(file, block)
 
         async for block in _blocks(request, limit):
             await run_in_threadpool(take, block)
         yield Path(file.name), digest.hexdigest()
+
+
+def _write(file: IO[bytes], block: bytes) -> None:
+    """All of it: a disk that is almost full takes a part first, and only then says that it is full."""
+    left = memoryview(block)
+    while left:
+        left = left[file.write(left) :]
 
 
 async def _blocks(request: Request, limit: int) -> AsyncIterator[bytes]:

@@ -78,8 +78,7 @@ class _Pull:
         self._seen: dict[str, str] | None = {} if _ignores_case(staging) else None
 
     def run(self, version: Version, below: str) -> Pulled:
-        rows = (row for row in version.places() if not below or f"{row.path}/".startswith(f"{below}/"))
-        for row, pieces in version.contents(self._missing(rows)):
+        for row, pieces in version.contents(self._missing(version.places(below))):
             target = self._into / row.path
             self._make_folder(target.parent)
             fresh = self._staging / "file"

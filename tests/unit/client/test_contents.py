@@ -36,6 +36,16 @@ def test_every_content_in_order() -> None:
     assert len([path for path, _ in served.asked if "/packs/" in path]) == len(served.packs)
 
 
+@pytest.mark.parametrize(
+    "folder", ["train", "train/1", "train/2/020.png", "large", "line\nend", "a", "train/1/0", "zz"]
+)
+def test_the_places_of_a_folder_are_found_among_pages(folder: str) -> None:
+    """Seven rows a page; before the first path, behind the last, in the middle."""
+    with version(Served(FILES)) as found:
+        expected = [row for row in found.places() if f"{row.path}/".startswith(f"{folder}/")]
+        assert list(found.places(folder)) == expected
+
+
 def test_small_windows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "_WINDOW", 5000)
     with version(Served(FILES)) as found:

@@ -24,7 +24,7 @@ from headway.client.pushing import archives, fetch
 from headway.client.pushing.entries import Choice, Entry, Source
 from headway.client.pushing.hashes import HashCache
 from headway.client.pushing.packing import Pack, header
-from headway.client.pushing.sources import opened
+from headway.client.pushing.sources import opened, scratch_folder
 from headway.errors import FailedError, UsageError
 from headway.rules.datasets import order
 
@@ -478,3 +478,34 @@ def test_a_cache_that_is_broken_is_made_anew_or_done_without(folder: Path, tmp_p
     cache = HashCache(str(folder), base)
     assert cache.look(old) == "1" * 64
     cache.close()
+
+
+def test_what_a_killed_push_left_is_removed_and_a_living_one_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with scratch_folder() as living:
+        (living / "mine").write_bytes(b"mine")
+        dead, young = tmp_path / f"{living.name}-dead", tmp_path / f"{living.name}-young"
+        for folder in (dead, young):
+            folder.mkdir()
+            (folder / "unpacked").write_bytes(b"left")
+        for folder in (dead, living):
+            os.utime(folder, (1.0, 1.0))
+        with scratch_folder() as other:
+            assert {path.name for path in tmp_path.iterdir()} == {living.name, other.name, young.name}
+        assert (living / "mine").read_bytes() == b"mine"
+    assert list(tmp_path.iterdir()) == [young]
+
+
+def test_a_folder_needs_no_temporary_files_and_an_archive_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tarfile.open(tmp_path / "data.tar", "w") as tar:
+        tar.add(folder, ".")
+    expected, _ = paths(folder)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert paths(folder)[0] == expected
+    with pytest.raises(FailedError, match="no place for temporary files") as failed:
+        paths(tmp_path / "data.tar")
+    assert failed.value.code == "no_space"

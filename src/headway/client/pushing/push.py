@@ -68,6 +68,10 @@ def push(
                 except RefusedError as error:
                     if error.code != "conflict" or last:
                         raise
+                except NotFoundError:
+                    # the push itself is gone: taken for dead by a server whose clock jumped
+                    if last:
+                        raise
         finally:
             hashes.close()
     raise AssertionError("unreachable")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,8 +16,11 @@ from headway.client.pushing.entries import Choice, Entry, Scan, Source, Stamp, h
 from headway.client.pushing.fetch import fetch, label
 from headway.client.pushing.folder import Folder
 from headway.client.pushing.reading import SIGNED
-from headway.errors import UsageError
+from headway.errors import FailedError, UsageError
 from headway.rules.datasets import path_fault
+
+#: how names of folders for temporary files begin, and seconds for which one may be unlocked
+_SCRATCH, _YOUNG = "headway-push-", 60.0
 
 
 def is_url(given: str) -> bool:
@@ -54,23 +60,66 @@ def opened(
 ) -> Iterator[Source]:
     """The source, with its temporary files until the block ends. told: (bytes, bytes in all) of what is fetched.
 
-    Raises UsageError for what is none, FailedError for a URL that breaks off.
+    Raises UsageError for what is none, FailedError for a URL that breaks off, or where no temporary file can be made.
     """
-    with tempfile.TemporaryDirectory(prefix="headway-push-") as scratch:
-        if is_url(str(given)):
-            path, said = fetch(str(given), Path(scratch), told), label(str(given))
-        else:
-            path = Path(given)
-            said = f"{host()}:{path.absolute()}"
-        if path.is_dir():
-            yield Folder(path, choice)
-        elif not path.exists():
-            raise UsageError(f"There is no {path}.", "Give the folder, archive or URL with the data.")
-        elif not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"{path} is no file.", "Give the folder, archive or URL with the data.")
-        else:
-            with _file(path, said, choice, Path(scratch)) as source:
+    path = Path(given)
+    if is_url(str(given)):
+        with scratch_folder() as scratch:
+            fetched = fetch(str(given), scratch, told)
+            with _file(fetched, label(str(given)), choice, scratch) as source:
                 yield source
+    elif path.is_dir():
+        yield Folder(path, choice)
+    elif not path.exists():
+        raise UsageError(f"There is no {path}.", "Give the folder, archive or URL with the data.")
+    elif not stat.S_ISREG(path.stat().st_mode):
+        raise UsageError(f"{path} is no file.", "Give the folder, archive or URL with the data.")
+    else:
+        with scratch_folder() as scratch, _file(path, f"{host()}:{path.absolute()}", choice, scratch) as source:
+            yield source
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for temporary files; what a push that was killed left in its own is removed. Raises FailedError."""
+    with contextlib.ExitStack() as stack:
+        try:
+            base = Path(tempfile.gettempdir())
+            for left in base.glob(f"{_SCRATCH}*"):
+                _sweep(left)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True))
+            # held for as long as the push lives
+            stack.callback(os.close, _lock(Path(folder)))
+        except OSError as error:
+            raise FailedError(
+                f"There is no place for temporary files ({error.strerror or error}).",
+                "Free space in the temporary folder, or set TMPDIR to another one.",
+                code="no_space",
+            ) from None
+        yield Path(folder)
+
+
+def _sweep(left: Path) -> None:
+    """Removes a scratch folder whose push lives no more: nobody holds it. One just made is not held yet."""
+    with contextlib.suppress(OSError):
+        if time.time() - left.lstat().st_mtime < _YOUNG:
+            return
+        fd = _lock(left)
+        try:
+            shutil.rmtree(left, ignore_errors=True)
+        finally:
+            os.close(fd)
+
+
+def _lock(folder: Path) -> int:
+    """Raises OSError where another one holds it, or it is no folder of ours."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 @contextlib.contextmanager

@@ -61,8 +61,10 @@ class Placer:
 
 def _copy(content: Path, target: Path) -> None:
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(content, "rb", buffering=0) as source, open(fd, "wb", buffering=0) as out:
+    # buffered: an unbuffered file takes less than it is given when the disk is almost full, and raises nothing
+    with open(content, "rb", buffering=0) as source, open(fd, "wb") as out:
         shutil.copyfileobj(source, out, _BLOCK)
+        out.flush()
         seal(out.fileno())
 
 
