@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.errors import FailedError, NotFoundError
+from headway.errors import FailedError
 from headway.rules.access import Caller
 from headway.services.context import Services
 from headway.services.dataset_diff import diff
@@ -28,5 +28,5 @@ def test_a_lost_or_damaged_manifest_is_said(ctx: Services, member: Caller) -> No
     with pytest.raises(FailedError, match="cannot be compared"):
         diff(ctx, member, "default", *TWO)
     ctx.objects.delete(layout.root_key("default", view.digest))
-    with pytest.raises(NotFoundError, match="gone from the store"):
+    with pytest.raises(FailedError, match=r"there is no object .*\.json\)"):
         diff(ctx, member, "default", *TWO)

@@ -172,6 +172,8 @@ def test_no_permission(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from headway.storage.probe import probe\n"
         "from headway.storage.full import TargetFullError\n"
+        # this Python may be one that nobody else can read: what it needs is loaded before
+        "probe(Path(sys.argv[1]))\n"
         "os.setuid(65534)\n"
         "try: probe(Path(sys.argv[1]))\n"
         "except TargetFullError as full: print(full.cause)"
