@@ -4,13 +4,15 @@
 
 Rows:
   epoch_warm    out of files in place, as a run finds them in mode cache; peers: out of their own format on the disk
-  epoch_stream  out of packs on the node, as in mode stream; peers: the same as in `epoch_warm`
+  epoch_stream  out of packs in the node's cache, as in mode stream; peers: the same as in `epoch_warm`
   epoch_shuffle the same, shuffled; no peers
+  epoch_checked the same in order, with the SHA-256 of each item compared; no peers
   epoch_cold    out of an S3-compatible server on this machine (rclone), with nothing on the node before
 The limit is one tar of the same bytes read by tarfile: from the disk, or from the server as one stream.
 
-Opening counts, imports do not. Ours compares the SHA-256 of every item from packs; no peer checks anything. Peers:
-WebDataset in this environment, out of our packs; LitData and MosaicML Streaming in .peers/data (`make peers`).
+Opening counts, imports do not. What comes to the node is checked as it comes: ours compares the SHA-256 of every item
+in `epoch_cold`, and of what is in the cache, which checked it, in `epoch_checked` alone. No peer checks anything.
+Peers: WebDataset in this environment, out of our packs; LitData and MosaicML Streaming in .peers/data (`make peers`).
 """
 
 from __future__ import annotations
@@ -34,15 +36,20 @@ from functools import partial
 from pathlib import Path
 
 from _rig import REPOSITORY, Row, arguments, folder, in_turn, report, say
-from headway.protocol import names
+from headway.protocol import columns, names
 from headway.script.data import data
-from headway.storage.manifests import Writer
 from headway.storage.objects import open_access
 from headway.testing.s3servers import S3Server, rclone_server
 
 SIZE, PACK = 20_000, 64 << 20
 _NEAR = "at least 90 % of the limit, ahead of the peers"
-TARGETS = {"epoch_warm": _NEAR, "epoch_stream": _NEAR, "epoch_shuffle": "", "epoch_cold": "ahead of the peers"}
+TARGETS = {
+    "epoch_warm": _NEAR,
+    "epoch_stream": _NEAR,
+    "epoch_shuffle": "",
+    "epoch_checked": "",
+    "epoch_cold": "ahead of the peers",
+}
 
 
 PEER, PEER_PYTHON = Path(__file__).with_name("_epoch_peer.py"), REPOSITORY / ".peers" / "data" / "bin" / "python"
@@ -52,7 +59,7 @@ PEERS = ("litdata", "streaming")
 def main() -> None:
     asked = arguments(__doc__ or "")
     count = 2_000 if asked.quick else 20_000
-    wanted = asked.only or ["epoch_warm", "epoch_stream", "epoch_shuffle", "epoch_cold"]
+    wanted = asked.only or ["epoch_warm", "epoch_stream", "epoch_shuffle", "epoch_checked", "epoch_cold"]
     rounds = 2 if asked.quick else 5
     # loads what a script has loaded: PyTorch, where it is
     if importlib.util.find_spec("torch"):
@@ -65,7 +72,7 @@ def main() -> None:
         with server_of(base) as server:
             for what in wanted:
                 measures = {"ours": partial(ours, base, what), "limit": partial(limit, base, server, what)}
-                if what != "epoch_shuffle" and not asked.no_peers:
+                if what not in ("epoch_shuffle", "epoch_checked") and not asked.no_peers:
                     if what != "epoch_warm":
                         measures["webdataset"] = partial(webdataset_rate, base, what)
                     measures |= {name: partial(peer_rate, base, server, name, what, count) for name in peers}
@@ -81,11 +88,11 @@ def prepare(base: Path, count: int) -> None:
     os.environ[names.DATA_INDEX] = ""
     draw = random.Random(1)
     paths = [f"{n // 1000:03d}/{n:06d}.jpg" for n in range(count)]
-    packs: dict[str, dict[str, str]] = {}
+    packs: dict[str, dict[str, str | bool]] = {}
     (base / "packed").mkdir()
     (base / "placed").mkdir()
-    with open(base / "packed/rows.gz", "xb") as out, tarfile.open(base / "whole.tar", "w") as whole:
-        writer = Writer(out)
+    builder = columns.Builder()
+    with tarfile.open(base / "whole.tar", "w") as whole:
         each = PACK // (SIZE + 1024)
         for start in range(0, count, each):
             held = io.BytesIO()
@@ -103,18 +110,17 @@ def prepare(base: Path, count: int) -> None:
                     found.append(((path, SIZE, hashlib.sha256(content).hexdigest()), end - -(-SIZE // 512) * 512))
             sha256 = hashlib.sha256(held.getbuffer()).hexdigest()
             (base / f"{sha256}.tar").write_bytes(held.getbuffer())
-            packs[sha256] = {"path": str(base / f"{sha256}.tar")}
-            number = writer.number("pack", sha256, len(held.getbuffer()))
+            packs[sha256] = {"path": str(base / f"{sha256}.tar"), "checked": True}
+            number = builder.number(sha256, len(held.getbuffer()))
             for row, offset in found:
-                writer.add(row, number, offset)
-        (base / "packed/index.json").write_text(json.dumps(writer.root(0.0)))
+                builder.add(*row, number, offset)
+    builder.write(str(base / "packed" / columns.FILE))
     said = {"name": "images", "version": 1, "root": None, "packs": packs, "expires": None}
     (base / "packed/sources.json").write_text(json.dumps(said))
     for part, root in (("warm", str(base / "placed")), ("stream", None)):
         place = base / part / "images"
         place.mkdir(parents=True)
-        for name in ("rows.gz", "index.json"):
-            os.link(base / "packed" / name, place / name)
+        os.link(base / "packed" / columns.FILE, place / columns.FILE)
         (place / "sources.json").write_text(json.dumps({**said, "root": root}))
     bucket = base / "buckets" / "bucket"
     bucket.mkdir(parents=True)
@@ -141,8 +147,7 @@ def server_of(base: Path) -> Iterator[S3Server]:
         store = open_access(server.access(base / "key", f"s3://{server.bucket}"), base / "key")
         place = base / "cold" / "images"
         place.mkdir(parents=True)
-        for name in ("rows.gz", "index.json"):
-            os.link(base / "packed" / name, place / name)
+        os.link(base / "packed" / columns.FILE, place / columns.FILE)
         said = json.loads((base / "packed/sources.json").read_text())
         said["packs"] = {sha256: {"url": store.sign_get(f"{sha256}.tar", 86_400.0)} for sha256 in said["packs"]}
         (place / "sources.json").write_text(json.dumps(said))
@@ -153,7 +158,12 @@ def server_of(base: Path) -> Iterator[S3Server]:
 def ours(base: Path, what: str) -> float:
     place = {"epoch_warm": "warm", "epoch_cold": "cold"}.get(what, "stream")
     os.environ[names.DATA_INDEX] = str(base / place)
-    return rate(lambda: (sample.data for sample in data(shuffle=what == "epoch_shuffle")))
+    return rate(
+        lambda: (
+            sample.data
+            for sample in data(shuffle=what == "epoch_shuffle", verify=True if what == "epoch_checked" else None)
+        )
+    )
 
 
 def rate(opened: Callable[[], Iterable[bytes]]) -> float:

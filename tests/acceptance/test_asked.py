@@ -40,11 +40,16 @@ def state(client: Client, run: int, wanted: str) -> bool:
     return client.runs.get(run).state == wanted
 
 
+def said(client: Client, run: int) -> str:
+    return "\n".join(line.text for line in client.runs.logs(run).lines)
+
+
 def test_a_paused_job_saves_is_held_and_goes_on_when_released(server: Server, code: str) -> None:
     with server.client() as client:
         run = client.jobs.submit(["python", "work.py"], snapshot=code, cpus=0.1, grace=30).id
         output = server.home / "root" / "projects" / "default" / "jobs" / str(run) / "output"
-        eventually(lambda: state(client, run, "running"), what="the job")
+        # from that line on it saves when it is asked to end
+        eventually(lambda: "begins with 0" in said(client, run), what="the job's first line")
         client.runs.pause(run)
         eventually(lambda: state(client, run, "held"), what="the pause")
         paused = client.runs.get(run)

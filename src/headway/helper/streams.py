@@ -1,9 +1,9 @@
 """What `headway.data` reads of a channel: the manifest, and where each pack is to be had, kept valid while a run lives.
 
-<attempt>/node-<i>/data/<channel>/index.json     the manifest's root
-                                  rows.gz        its rows
+<attempt>/node-<i>/data/<channel>/columns        the manifest's rows: see `protocol.columns`
                                   sources.json   {"root": folder with the files | null, "packs": {SHA-256 of a pack
-                                                 or part: {"path"} | {"url"}}, "expires": seconds | null, ...}
+                                                 or part: {"path", "checked": its bytes were looked at when they came
+                                                 to this node} | {"url"}}, "expires": seconds | null, ...}
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Any
 
 from headway.errors import FailedError
 from headway.helper.voice import Voice
-from headway.protocol.files import write_json, write_whole
+from headway.protocol import columns
+from headway.protocol.files import write_json
 from headway.storage import layout
 from headway.storage.cache import Unit
 from headway.storage.cache.wanted import whole
-from headway.storage.manifests import Manifest, Writer
+from headway.storage.manifests import Manifest
 from headway.storage.objects import ObjectStore
 
 #: how long a URL is good; it is replaced when half of that is over
@@ -50,11 +51,13 @@ class Stream:
         said: dict[str, Any] = {"name": self.use["name"], "version": self.use["version"]}
         if self.root is not None:
             return {**said, "root": str(self.root), "packs": {}, "expires": None}
-        packs, signed = dict[str, dict[str, str]](), False
+        packs, signed = dict[str, dict[str, str | bool]](), False
         for sha256, unit in self.packs.items():
             key = unit.objects[0][0]
-            if path := self.held.get(sha256) or self.store.local(key):
-                packs[sha256] = {"path": str(path)}
+            if held := self.held.get(sha256):
+                packs[sha256] = {"path": str(held), "checked": True}
+            elif path := self.store.local(key):
+                packs[sha256] = {"path": str(path), "checked": False}
             elif url := self.store.sign_get(key, URL_SECONDS):
                 packs[sha256], signed = {"url": url}, True
             else:
@@ -101,18 +104,12 @@ class Streams:
 
 
 def write_index(stream: Stream) -> None:
-    """index.json and rows.gz: copies, or made anew of a manifest of before there were pages."""
-    store, digest = stream.store, stream.manifest.digest
-    rows, key = stream.folder / "rows.gz", layout.rows_key(stream.project, digest)
-    rows.unlink(missing_ok=True)
-    if store.head(key) is not None:
-        store.fetch(key, rows)
-        write_whole(stream.folder / "index.json", store.get_bytes(layout.root_key(stream.project, digest)))
-        return
-    with open(rows, "xb") as out:
-        writer = Writer(out)
-        for row in stream.manifest.rows():
-            assert row.pack is not None  # large files came with the pages
-            number = writer.number(layout.PACK, row.pack, stream.packs[row.pack].bytes)
-            writer.add((row.path, row.bytes, row.sha256), number, row.offset or 0)
-        write_json(stream.folder / "index.json", writer.root(stream.manifest.created))
+    """Raises InvalidError where the rows are not the manifest's, OSError."""
+    builder = columns.Builder()
+    numbers = {p.sha256: builder.number(p.sha256, p.bytes) for p in stream.manifest.packs}
+    for row in stream.manifest.rows():
+        if row.pack is None:
+            builder.add_parts(row.path, row.bytes, row.sha256, [numbers[sha256] for sha256, _ in row.parts])
+        else:
+            builder.add(row.path, row.bytes, row.sha256, numbers[row.pack], row.offset or 0)
+    builder.write(str(stream.folder / columns.FILE))

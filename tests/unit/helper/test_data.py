@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from headway.protocol import columns
 from headway.storage import layout
 from headway.storage.cache import Cache, Limits
 from headway.storage.objects import FolderStore, open_access
@@ -56,12 +56,11 @@ def tree(folder: Path) -> dict[str, bytes]:
 def index(folder: Path, channel: str = "d", node: int = 0) -> tuple[list[list[Any]], dict[str, Any]]:
     """The rows and the sources that `headway.data` finds."""
     place = folder / f"node-{node}/data" / channel
-    root, packed = json.loads((place / "index.json").read_text()), (place / "rows.gz").read_bytes()
-    rows: list[list[Any]] = []
-    for _, count, start, length in root["pages"]:
-        page = [json.loads(line) for line in gzip.decompress(packed[start : start + length]).splitlines()]
-        assert len(page) == count
-        rows += page
+    found = columns.read(str(place / columns.FILE))
+    rows: list[list[Any]] = [
+        [found.path(n), found.sizes[n], found.sha256(n).hex(), found.parts.get(n) or [found.pack[n], found.offsets[n]]]
+        for n in range(len(found))
+    ]
     return rows, json.loads((place / "sources.json").read_text())
 
 
@@ -146,7 +145,7 @@ def test_a_manifest_of_before_is_read_too(home: Home, helpers: Start, store: Fol
     helper, _ = helpers(folder)
     helper.prepared()
     assert tree(folder / "data/d") == {"a/b.png": b"aaaa"}
-    assert index(folder)[0] == [["a/b.png", 4, sha(b"aaaa"), 0, 512]]
+    assert index(folder)[0] == [["a/b.png", 4, sha(b"aaaa"), [0, 512]]]
 
 
 def test_nodes_of_a_gang_have_their_data_each(home: Home, helpers: Start, store: FolderStore, monkeypatch: Any) -> None:
@@ -176,6 +175,8 @@ def test_a_stream_has_sources_and_no_files(home: Home, helpers: Start, store: Fo
     assert len(rows) == 6 and sources["root"] is None and sources["expires"] is None
     packs = {name: Path(place["path"]).read_bytes() for name, place in sources["packs"].items()}
     assert len(packs) == 6 and all(sha(content) == name for name, content in packs.items())
+    # out of the store itself: nobody looked at them on the way
+    assert not any(place["checked"] for place in sources["packs"].values())
     assert not (home.path / "cache/units").exists()
 
 
@@ -190,6 +191,7 @@ def test_a_warmed_stream_reads_from_the_cache(home: Home, helpers: Start, store:
     second.prepared()
     sources = index(folder)[1]["packs"]
     assert all(Path(place["path"]).is_relative_to(home.path / "cache") for place in sources.values())
+    assert all(place["checked"] for place in sources.values())
     assert all(sha(Path(place["path"]).read_bytes()) == name for name, place in sources.items())
     # pinned: nobody takes them away while it reads
     assert Cache(home.path / "cache").clear() == (0, 0)

@@ -8,8 +8,8 @@ import json
 import tarfile
 from pathlib import Path
 
+from headway.protocol import columns
 from headway.rules import datasets as rules
-from headway.storage.manifests import Writer
 
 #: a file of so many bytes and more travels in parts of that size
 LARGE = 3000
@@ -27,23 +27,22 @@ def write_channel(
     held: dict[str, Path] = {}
     for start in range(0, len(small), per_pack):
         held |= _pack(packs, {p: files[p] for p in small[start : start + per_pack]}, places)
-    with open(folder / "rows.gz", "xb") as out:
-        writer = Writer(out)
-        for path in paths:
-            row = (path, len(files[path]), hashlib.sha256(files[path]).hexdigest())
-            if path in places:
-                pack, size, offset = places[path]
-                writer.add(row, writer.number("pack", pack, size), offset)
-                continue
-            numbers = []
-            for at in range(0, len(files[path]), LARGE):
-                part = files[path][at : at + LARGE]
-                sha256 = hashlib.sha256(part).hexdigest()
-                held[sha256] = packs / sha256
-                held[sha256].write_bytes(part)
-                numbers.append(writer.number("part", sha256, len(part)))
-            writer.add(row, numbers)
-        (folder / "index.json").write_text(json.dumps(writer.root(0.0)))
+    builder = columns.Builder()
+    for path in paths:
+        sha256 = hashlib.sha256(files[path]).hexdigest()
+        if path in places:
+            pack, size, offset = places[path]
+            builder.add(path, len(files[path]), sha256, builder.number(pack, size), offset)
+            continue
+        numbers = []
+        for at in range(0, len(files[path]), LARGE):
+            part = files[path][at : at + LARGE]
+            name = hashlib.sha256(part).hexdigest()
+            held[name] = packs / name
+            held[name].write_bytes(part)
+            numbers.append(builder.number(name, len(part)))
+        builder.add_parts(path, len(files[path]), sha256, numbers)
+    builder.write(str(folder / columns.FILE))
     tell(folder, held, urls)
     return held
 

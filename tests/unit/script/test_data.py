@@ -210,7 +210,7 @@ def test_damage_is_named(channel: Path, tmp_path: Path) -> None:
     pack.unlink()
     with pytest.raises(FailedError, match=r"'a/one.jpg' of digits@3 cannot be read: No such file"):
         read()
-    (channel / "rows.gz").write_bytes(b"nothing")
+    (channel / "columns").write_bytes(b"nothing")
     with pytest.raises(FailedError, match=r"index in .* is damaged"):
         data()
 

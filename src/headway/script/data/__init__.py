@@ -45,13 +45,13 @@ def data(
     rank, world: None: those of the environment. Over all ranks an epoch has each item once.
     even: "pad" repeats items and "drop" leaves some out so that all ranks have equally many.
     map: a dataset by number, for a sampler; ranks and order are the sampler's.
-    verify: whether each content's SHA-256 is checked; None: of what is in packs.
+    verify: whether each content's SHA-256 is checked; None: unless that was done when it came to this machine.
     resume: a state that `state_dict()` gave.
 
     Raises UsageError, NotFoundError when there is no such data, FailedError for an index that is damaged.
     """
     index = open_index(channel, prefix, group)
-    made: dict[str, Any] = {"by_group": group, "transform": transform, "verify": verify}
+    made: dict[str, Any] = {"transform": transform, "verify": verify}
     has_torch = find_spec("torch") is not None
     if map:
         if has_torch:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
+from array import array
 
 from headway.errors import UsageError
 from headway.protocol import names
 from headway.script.data import order
-from headway.script.data.index import Index, Row, group
+from headway.script.data.index import Index, group
 from headway.script.data.reading import Reader
 
 TYPE_CHECKING = False
@@ -36,20 +37,28 @@ class Sample:
 class Made:
     """What both kinds share: an index, and how its items are made into what the script gets."""
 
-    def __init__(
-        self, index: Index, *, by_group: bool, transform: Callable[[Any], Any] | None, verify: bool | None
-    ) -> None:
+    def __init__(self, index: Index, *, transform: Callable[[Any], Any] | None, verify: bool | None) -> None:
         self.index = index
-        self._by_group, self._transform, self._verify = by_group, transform, verify
+        self._transform, self._verify = transform, verify
 
-    def _item(self, found: list[tuple[Row, bytes]]) -> Any:
-        item: Any
-        if self._by_group:
-            key = group(found[0][0].path)
-            item = {"__key__": key, **{row.path[len(key) :]: content for row, content in found}}
+    def _item(self, item: int, contents: Iterator[bytes]) -> Any:
+        """contents: of which it takes its own."""
+        path_of = self.index.columns.path
+        made: Any
+        if self.index.by_group:
+            rows = self.index.rows(item)
+            key = group(path_of(rows[0]))
+            made = {"__key__": key, **{path_of(row)[len(key) :]: next(contents) for row in rows}}
         else:
-            item = Sample(found[0][0].path, found[0][1])
-        return item if self._transform is None else self._transform(item)
+            made = Sample(path_of(self.index.firsts[item]), next(contents))
+        return made if self._transform is None else self._transform(made)
+
+    def _rows(self, items: Sequence[int]) -> Sequence[int]:
+        """The files of the items, one after another."""
+        if self.index.by_group:
+            return array("Q", [row for item in items for row in self.index.rows(item)])
+        firsts = self.index.firsts
+        return array("Q", [firsts[item] for item in items])
 
 
 class Mapped(Made):
@@ -67,7 +76,8 @@ class Mapped(Made):
         if self._reader is None or self._reader[0] != os.getpid():
             # a forked worker has descriptors of its own, and no thread of its parent's
             self._reader = os.getpid(), Reader(self.index, self._verify)
-        return self._item(list(self._reader[1].rows(self.index.rows(number % len(self)))))
+        item = number % len(self)
+        return self._item(item, self._reader[1].contents(self.index.rows(item)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None}
@@ -195,40 +205,26 @@ class Stream(Made):
     def _items(self, places: Sequence[int]) -> Iterator[Any]:
         """places: numbers in the reading order. Read in that order, and held until it is their turn."""
         reader = Reader(self.index, self._verify)
-        held: dict[int, list[tuple[Row, bytes]]] = {}
-        reading = self._reading(reader, sorted(places) if self._shuffle else places)
+        items = [self._read[place] for place in (sorted(places) if self._shuffle else places)]
+        contents = reader.contents(self._rows(items))
         try:
-            for place in places:
-                while place not in held:
-                    number, found = next(reading)
-                    held[number] = found
-                yield self._item(held.pop(place))
+            if self._shuffle:
+                yield from self._in_turn(places, contents)
+            else:
+                for item in items:
+                    yield self._item(item, contents)
         finally:
-            reading.close()
+            contents.close()
             reader.close()
 
-    def _reading(self, reader: Reader, places: Sequence[int]) -> Any:
-        counts: list[tuple[int, int]] = []
-
-        def rows() -> Iterator[Row]:
-            for place in places:
-                found = self.index.rows(self._read[place])
-                counts.append((place, len(found)))
-                yield from found
-
-        at = 0
-        held: list[tuple[Row, bytes]] = []
-        for one in reader.rows(rows()):
-            held.append(one)
-            place, count = counts[at]
-            if len(held) == count:
-                # what is told of items that were handed on is no longer needed
-                at += 1
-                if at == 1024:
-                    del counts[:at]
-                    at = 0
-                yield place, held
-                held = []
+    def _in_turn(self, places: Sequence[int], contents: Iterator[bytes]) -> Iterator[Any]:
+        held: dict[int, list[bytes]] = {}
+        reading = iter(sorted(places))
+        for place in places:
+            while place not in held:
+                number = next(reading)
+                held[number] = [next(contents) for _ in self.index.rows(self._read[number])]
+            yield self._item(self._read[place], iter(held.pop(place)))
 
 
 def _number(variable: str, otherwise: int) -> int:

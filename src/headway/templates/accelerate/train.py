@@ -46,6 +46,8 @@ def main() -> None:
         stop = torch.tensor(int(headway.should_stop()), device=accelerator.device)
         if accelerator.reduce(stop, "sum").item():
             break
+    # gloo's threads let go of their last tensors meanwhile, which they cannot do once Python is ending
+    accelerator.wait_for_everyone()
     accelerator.end_training()
 
 

@@ -68,6 +68,8 @@ def main() -> None:
         dist.all_reduce(stop, dist.ReduceOp.MAX)
         if stop.item():
             break
+    # gloo's threads let go of their last tensors meanwhile, which they cannot do once Python is ending
+    dist.barrier()
     dist.destroy_process_group()
 
 
