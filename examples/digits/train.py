@@ -179,8 +179,9 @@ def main() -> None:
             score = accuracy(net, val_images, val_labels)
             print(f"epoch {epoch}/{arguments.epochs} loss={loss:.4f} val_accuracy={score:.4f}", flush=True)
     if world > 1:
+        # not before the others have had their answers
         dist.barrier()
-        dist.destroy_process_group()
+        headway.leave()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from headway.client import Client
     from headway.client.estimator import Estimator
-    from headway.script import flush_checkpoints, log, resume, save_checkpoint, should_stop
+    from headway.script import flush_checkpoints, leave, log, resume, save_checkpoint, should_stop
     from headway.script.data import data
 
 #: public name -> module that holds it; loaded on first use so that `import headway` costs nothing in a script.
@@ -21,6 +21,7 @@ _WHERE = {
     "Estimator": "headway.client.estimator",
     "data": "headway.script.data",
     "flush_checkpoints": "headway.script",
+    "leave": "headway.script",
     "log": "headway.script",
     "resume": "headway.script",
     "save_checkpoint": "headway.script",
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "data",
     "flush_checkpoints",
+    "leave",
     "log",
     "resume",
     "save_checkpoint",

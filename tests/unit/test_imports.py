@@ -34,6 +34,7 @@ PUBLIC = [
     "__version__",
     "data",
     "flush_checkpoints",
+    "leave",
     "log",
     "resume",
     "save_checkpoint",

@@ -1,4 +1,4 @@
-"""What a user's script may import: `headway.log`, `save_checkpoint`, `flush_checkpoints`, `resume`, `should_stop`.
+"""What a user's script may import: `headway.log`, `save_checkpoint`, `flush_checkpoints`, `resume`, `should_stop`, `leave`.
 
 Standard library only. Outside headway each does what makes sense alone, so that the script runs anywhere.
 """
@@ -11,9 +11,10 @@ from typing import Any
 
 from headway.protocol import names
 from headway.script.checkpoints import flush_checkpoints, save_checkpoint
+from headway.script.ending import leave
 from headway.script.metrics import log
 
-__all__ = ["flush_checkpoints", "log", "resume", "save_checkpoint", "should_stop"]
+__all__ = ["flush_checkpoints", "leave", "log", "resume", "save_checkpoint", "should_stop"]
 
 
 def resume() -> Path | None:

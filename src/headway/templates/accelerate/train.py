@@ -46,9 +46,10 @@ def main() -> None:
         stop = torch.tensor(int(headway.should_stop()), device=accelerator.device)
         if accelerator.reduce(stop, "sum").item():
             break
-    # gloo's threads let go of their last tensors meanwhile, which they cannot do once Python is ending
+    # not before the others have had their answers
     accelerator.wait_for_everyone()
     accelerator.end_training()
+    headway.leave()
 
 
 if __name__ == "__main__":

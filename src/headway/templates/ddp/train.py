@@ -56,9 +56,9 @@ def main() -> None:
         dist.all_reduce(stop, dist.ReduceOp.MAX)
         if stop.item():
             break
-    # gloo's threads let go of their last tensors meanwhile, which they cannot do once Python is ending
+    # not before the others have had their answers
     dist.barrier()
-    dist.destroy_process_group()
+    headway.leave()
 
 
 if __name__ == "__main__":
