@@ -13,6 +13,7 @@ import argparse
 import math
 import os
 import signal
+import sys
 from pathlib import Path
 
 import torch
@@ -179,9 +180,11 @@ def main() -> None:
             score = accuracy(net, val_images, val_labels)
             print(f"epoch {epoch}/{arguments.epochs} loss={loss:.4f} val_accuracy={score:.4f}", flush=True)
     if world > 1:
-        # not before the others have had their answers
         dist.barrier()
-        headway.leave()
+        dist.destroy_process_group()
+        # without Python's own end, in which gloo's threads can abort a rank that is done: as `headway.leave()` does
+        sys.stdout.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What a user's script may import: `headway.log`, `save_checkpoint`, `flush_checkpoints`, `resume`, `should_stop`, `leave`.
+"""What a user's script may import: `headway.log`, `save_checkpoint`, `flush_checkpoints`, `resume`, `should_stop`,
+`leave`.
 
 Standard library only. Outside headway each does what makes sense alone, so that the script runs anywhere.
 """

@@ -14,8 +14,8 @@ def leave() -> NoReturn:
 
     Closes the process group if one is open, waits for the threads that must not be cut (a checkpoint still being
     written), runs what was registered with `atexit`, flushes standard output and error, and ends. Left out is only the
-    taking apart of the interpreter: a thread of gloo that still lets go of a tensor then aborts the whole rank ("terminate
-    called without an active exception"), so that a training whose every file is written counts as failed.
+    taking apart of the interpreter. There, a thread of gloo that still lets go of a tensor aborts the whole rank
+    ("terminate called without an active exception"), and a training whose every file is written counts as failed.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
